@@ -269,6 +269,20 @@ mod tests {
     use std::ffi::OsString;
 
     #[test]
+    fn a_list_of_nothing_is_a_mistake_and_no_list_of_one() {
+        for verb in [&["history"][..], &["audit"], &["dead-letters", "redrive", "f"]] {
+            for (limit, is_fine) in [("1", true), ("0", false)] {
+                let words: Vec<&str> = ["fndctl"].iter().chain(verb).copied().chain(["-n", limit]).collect();
+                assert_eq!(
+                    Cli::command().try_get_matches_from(words).is_ok(),
+                    is_fine,
+                    "{verb:?} -n {limit}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn a_verb_has_the_same_help_alone_and_among_the_others() {
         let help = |mut command: Command, words: &[OsString]| {
             let error = command.try_get_matches_from_mut(words).expect_err("help was asked for");

@@ -1,11 +1,12 @@
-//! Quotas of home and cache: the processes that measure (`fnd-helper --measure`), and what was told of their results. When a
-//! function is measured is decided by [`QuotaBooks`].
+//! Quotas of home and cache: the processes that measure (`fnd-helper --measure`). When a function is measured is decided by
+//! [`QuotaBooks`]; which functions are over their quota is kept by the supervisor.
 
 use fnd_core::api::StorageUse;
 use fnd_core::instant;
 use fnd_core::quota::books::{MeasurementFailure, QuotaBooks};
-use fnd_core::quota::{LINE_MAX, Measured, Paths, Quotas};
-use fnd_core::run::{Event, Now};
+use fnd_core::quota::{LINE_MAX, Measured, Paths};
+use fnd_core::report::FunctionNews;
+use fnd_core::run::Now;
 use fnd_wire::frame::{ExitStatus, Exited};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use std::collections::BTreeMap;
@@ -27,8 +28,6 @@ pub(crate) struct Measurements {
     /// The state directory, with homes and caches.
     state: String,
     running: BTreeMap<WorkerId, Measurement>,
-    /// Why functions may not run, as the supervisor knows it.
-    told: BTreeMap<FunctionName, String>,
 }
 
 /// A process that measures.
@@ -47,10 +46,11 @@ struct Measurement {
 pub(crate) enum MeasurementEffect {
     /// The process printed no result, and is killed.
     Kill,
-    /// The measurement is over. The driver removes its temporary files, and passes the event to the supervisor.
+    /// The measurement of this function is over. The driver removes its temporary files, and tells the supervisor whether the
+    /// function has room ([`Measurements::exceeded`]).
     Over {
         tmp: (FunctionId, InvocationId),
-        event: Option<Box<Event>>,
+        function: FunctionName,
     },
 }
 
@@ -61,7 +61,6 @@ impl Measurements {
             books: QuotaBooks::default(),
             state,
             running: BTreeMap::new(),
-            told: BTreeMap::new(),
         }
     }
 
@@ -80,7 +79,7 @@ impl Measurements {
     pub(crate) fn not_started(&mut self, worker: WorkerId, why: &str, now: Duration) -> Option<MeasurementEffect> {
         let Measurement { function, tmp, .. } = self.running.remove(&worker)?;
         let why = MeasurementFailure::NotPossible(format!("it cannot be started: {why}"));
-        Some(self.over(&function, tmp, Err(why), now))
+        Some(self.over(function, tmp, Err(why), now))
     }
 
     /// Returns whether a process of this number measures.
@@ -133,12 +132,12 @@ impl Measurements {
             ended,
         } = self.running.remove(&worker)?;
         let result = said.flatten().ok_or(ended?);
-        Some(self.over(&function, tmp, result, now))
+        Some(self.over(function, tmp, result, now))
     }
 
     fn over(
         &mut self,
-        function: &FunctionName,
+        function: FunctionName,
         tmp: (FunctionId, InvocationId),
         result: Result<Measured, MeasurementFailure>,
         now: Duration,
@@ -146,36 +145,18 @@ impl Measurements {
         if let Err(MeasurementFailure::NotPossible(why) | MeasurementFailure::CutOff(why)) = &result {
             tracing::debug!(FND_FUNCTION = %function, "failed to measure the home of `{function}`: {why}");
         }
-        self.books.measured(function, result, now);
-        let event = self.change(function).map(Box::new);
-        MeasurementEffect::Over { tmp, event }
+        self.books.measured(&function, result, now);
+        MeasurementEffect::Over { tmp, function }
     }
 
-    /// Uses the quotas of the version that serves; absent if no version serves, or if the spawner cannot measure.
-    pub(crate) fn serves(&mut self, function: &FunctionName, quotas: Option<Quotas>) -> Option<Event> {
-        self.books.needs(function, quotas);
-        self.change(function)
-    }
-
-    /// Returns the event for the supervisor if a function has no room any more, or has room again.
-    fn change(&mut self, function: &FunctionName) -> Option<Event> {
+    /// Returns why a function may not run, by its quotas and the last measurement; nothing if it may.
+    pub(crate) fn exceeded(&self, function: &FunctionName) -> Option<String> {
         let name = function.file_form();
         let paths = Paths {
             home: &format!("{}/home/{name}", self.state),
             cache: &format!("{}/cache/{name}", self.state),
         };
-        let now = self.books.exceeded(function, paths);
-        let before = match &now {
-            Some(why) => self.told.insert(function.clone(), why.clone()),
-            None => self.told.remove(function),
-        };
-        if now == before {
-            return None;
-        }
-        Some(Event::Full {
-            function: function.clone(),
-            why: now.map(Into::into),
-        })
+        self.books.exceeded(function, paths)
     }
 
     /// Returns what a function keeps on the disk, as far as it was measured.
@@ -196,10 +177,15 @@ impl Measurements {
             problem: failure.or_else(|| unfinished.map(|why| format!("at least this much: {why}"))),
         })
     }
+}
 
-    /// Returns why a function may not run, as the supervisor knows it.
-    pub(crate) fn full(&self, function: &FunctionName) -> Option<&str> {
-        self.told.get(function).map(String::as_str)
+/// Returns the news that a function is over its quota, or within it again: `before` and `now` are the reasons why it may not run.
+pub(crate) fn news(before: Option<&str>, now: Option<&str>) -> Option<FunctionNews> {
+    match (before, now) {
+        (None, Some(why)) => Some(FunctionNews::QuotaExceeded(why.to_owned())),
+        (Some(_), None) => Some(FunctionNews::QuotaKept),
+        // The reason may change while it lasts, for example with a size.
+        (Some(_), Some(_)) | (None, None) => None,
     }
 }
 
@@ -242,6 +228,7 @@ pub(crate) async fn read(stdout: OwnedFd) -> Option<Measured> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_core::quota::Quotas;
     use std::io::Write as _;
 
     fn exited(status: ExitStatus, oom_kills: u64) -> Exited {
@@ -266,14 +253,17 @@ mod tests {
         FunctionName::new("f").unwrap()
     }
 
+    fn home(bytes: u64) -> Quotas {
+        Quotas {
+            home: Some(bytes),
+            cache: None,
+        }
+    }
+
     /// Returns the measurements of one function, whose home a process measures now.
     fn part() -> Measurements {
         let mut part = Measurements::new("/state".to_owned());
-        let quotas = Quotas {
-            home: Some(10),
-            cache: None,
-        };
-        assert!(part.serves(&function(), Some(quotas)).is_none());
+        part.books.needs(&function(), Some(home(10)));
         part.books
             .ended(&function(), (InvocationId(2), Some(1), Some(1)), false, NOW);
         assert_eq!(part.books.due(NOW), Some(function()));
@@ -287,17 +277,12 @@ mod tests {
         Some(measured)
     }
 
-    /// Returns what the event for the supervisor says: the reason why the function may not run, or that it may; absent
-    /// without an event.
-    fn told(effect: Option<MeasurementEffect>) -> Option<Option<String>> {
-        let Some(MeasurementEffect::Over { tmp, event }) = effect else {
-            panic!("the measurement is not over: {effect:?}");
+    fn is_over(effect: Option<MeasurementEffect>) -> bool {
+        let Some(MeasurementEffect::Over { tmp, function: name }) = effect else {
+            return false;
         };
-        assert_eq!(tmp, (FunctionId(1), InvocationId(2)));
-        match *event? {
-            Event::Full { function: name, why } if name == function() => Some(why.map(|why| why.to_string())),
-            other => panic!("{other:?}"),
-        }
+        assert_eq!((tmp, name), ((FunctionId(1), InvocationId(2)), function()));
+        true
     }
 
     #[test]
@@ -305,26 +290,29 @@ mod tests {
         let ok = exited(ExitStatus::Code(0), 0);
         let mut part = part();
         assert!(part.ended(&ok, NOW).is_none());
-        assert_eq!(told(part.said(WorkerId(3), of(5), NOW)), None);
+        assert!(is_over(part.said(WorkerId(3), of(5), NOW)));
         assert!(!part.is_running(WorkerId(3)) && part.ended(&ok, NOW).is_none());
         assert_eq!(part.books.found(&function()).unwrap().0.measured, of(5));
     }
 
     #[test]
-    fn the_supervisor_hears_once_that_a_home_is_full_and_once_that_it_is_not() {
+    fn a_home_is_full_until_it_has_room() {
         let mut part = part();
+        assert_eq!(part.exceeded(&function()), None);
         part.ended(&exited(ExitStatus::Code(0), 0), NOW);
-        let why = told(part.said(WorkerId(3), of(11), NOW)).flatten().unwrap();
+        assert!(is_over(part.said(WorkerId(3), of(11), NOW)));
+        let why = part.exceeded(&function()).unwrap();
         assert!(why.contains("/state/home/f"), "{why}");
-        assert_eq!(part.full(&function()), Some(&*why));
-        let larger = |home| Quotas {
-            home: Some(home),
-            cache: None,
-        };
-        assert!(part.serves(&function(), Some(larger(10))).is_none());
-        let event = part.serves(&function(), Some(larger(100)));
-        assert!(matches!(event, Some(Event::Full { why: None, .. })), "{event:?}");
-        assert_eq!(part.full(&function()), None);
+        part.books.needs(&function(), Some(home(100)));
+        assert_eq!(part.exceeded(&function()), None);
+    }
+
+    #[test]
+    fn a_quota_is_news_when_it_is_exceeded_and_when_it_is_kept_again() {
+        let reasons = [None, Some("11 of 10"), Some("12 of 10"), None];
+        let told: Vec<_> = reasons.windows(2).map(|pair| news(pair[0], pair[1])).collect();
+        let exceeded = FunctionNews::QuotaExceeded("11 of 10".to_owned());
+        assert_eq!(told, [Some(exceeded), None, Some(FunctionNews::QuotaKept)]);
     }
 
     #[test]
@@ -338,12 +326,12 @@ mod tests {
             let mut part = part();
             let effect = part.said(WorkerId(3), None, NOW);
             assert!(matches!(effect, Some(MeasurementEffect::Kill)), "{effect:?}");
-            assert_eq!(told(part.ended(&end, NOW)), None);
+            assert!(is_over(part.ended(&end, NOW)));
             let failure = part.books.found(&function()).unwrap().0.failure.as_ref().unwrap();
             assert_eq!(matches!(failure, MeasurementFailure::CutOff(_)), is_cut_off);
         }
         let mut part = part();
-        assert_eq!(told(part.not_started(WorkerId(3), "no memory", NOW)), None);
+        assert!(is_over(part.not_started(WorkerId(3), "no memory", NOW)));
         assert!(part.is_idle() && part.said(WorkerId(3), None, NOW).is_none());
     }
 

@@ -142,6 +142,12 @@ impl CurrentSettings {
             .map(|(name, group)| (name.as_str(), group.max))
     }
 
+    /// Says whether `[groups]` has a group of this name.
+    #[must_use]
+    pub fn has_group(&self, name: &str) -> bool {
+        self.settings.groups.contains_key(name)
+    }
+
     /// Returns the rules that decide which files are functions; `uploads` is the directory of uploads.
     #[must_use]
     pub fn catalog_rules(&self, uploads: PathBuf) -> WalkRules {

@@ -215,8 +215,8 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
     ("unknown-size", "There is no size with this name in `[sizes]`."),
     (
         "unknown-group",
-        "`[groups]` of the configuration has no group with this name. A release that serves already goes on, with one attempt of \
-         the group at once, until fnd starts anew.",
+        "`[groups]` of the configuration has no group with this name. A release that served already goes on, with one attempt of \
+         the group at once.",
     ),
     (
         "interpreter",

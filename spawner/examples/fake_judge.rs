@@ -23,7 +23,9 @@ fn main() {
     let mut channel = Channel::new(unsafe { OwnedFd::from_raw_fd(0) });
     let mut configured = 0;
     while let Ok(Some(frame)) = channel.receive() {
-        let reply = match JudgeRequest::from_wire(&frame.bytes).unwrap() {
+        let request = JudgeRequest::from_wire(&frame.bytes).unwrap();
+        let is_stored = matches!(request, JudgeRequest::Stored(_));
+        let reply = match request {
             JudgeRequest::Settings(settings) => {
                 // The first file is the test's, others are the harness's.
                 configured = settings.files.first().map_or(0, |file| file.bytes.0.len());
@@ -45,11 +47,14 @@ fn main() {
                 let (secrets, profile) = (Vec::new(), Profile::Off);
                 JudgeReply::Settings(SettingsJudgment { verdict, tls, secrets, profile, age_key: None })
             }
-            JudgeRequest::Function(function) | JudgeRequest::Check(function) => {
+            JudgeRequest::Function(function) | JudgeRequest::Check(function) | JudgeRequest::Stored(function) => {
                 let manifest =
                     function.manifest.as_ref().map(|file| String::from_utf8_lossy(&file.bytes.0).into_owned());
                 let manifest = manifest.unwrap_or_default();
-                let (verdict, secrets) = judge(&function, configured);
+                let (mut verdict, secrets) = judge(&function, configured);
+                if is_stored && manifest.lines().any(|line| line == "says_stored") {
+                    verdict.document = Bytes(b"stored".to_vec());
+                }
                 let sandbox = verdict.plan.as_ref().map(|_| sandbox_of(&manifest));
                 let (credentials, build) = (credentials_of(&manifest), build_of(&manifest, configured));
                 JudgeReply::Function(Box::new(FunctionJudgment { verdict, secrets, sandbox, credentials, build }))

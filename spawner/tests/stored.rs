@@ -63,6 +63,15 @@ fn a_replaced_version_comes_back_as_it_was() {
     assert_eq!(files(&mut harness, "f", &old.version), found);
 }
 
+/// What the configuration has no more must not take away a function that served.
+#[test]
+fn the_judge_is_told_that_a_version_is_stored() {
+    let mut harness = Harness::start();
+    let installed = harness.install("f.sh", "echo", "says_stored");
+    assert_eq!(installed.document.0, b"xx");
+    assert_eq!(again(&mut harness, "f", &installed).document.0, b"stored");
+}
+
 #[test]
 fn a_stored_directory_has_its_manifest_and_large_files() {
     let mut harness = Harness::start();

@@ -39,6 +39,15 @@ fn wait_told(fnd: &Fnd, about: &str, count: usize) -> Vec<String> {
     })
 }
 
+/// Waits until the status file of a function shows this alert; nothing: none.
+#[track_caller]
+fn wait_shown(fnd: &Fnd, function: &str, alert: Option<&str>) {
+    wait_until("the status file to show the alert", PATIENCE, || {
+        let shown = fnd.status_file(function)?["alert"]["alert"].clone();
+        (shown.as_str() == alert).then_some(())
+    });
+}
+
 fn manifest(gate: &std::path::Path, lines: &str) -> String {
     let lines: String = lines.lines().map(|line| format!("# {line}\n")).collect();
     let code = JOB.replace("GATE", &gate.display().to_string());
@@ -61,6 +70,7 @@ fn one_call_when_it_turns_bad_and_one_when_it_is_well_again_over_restarts() {
     fnd.wait_ready("job");
     let second = fnd.wait_end(fnd.queue("job", ""));
     assert_eq!(wait_told(&fnd, "job", 1), ["failed"]);
+    wait_shown(&fnd, "job", Some("failed"));
     let call = &told(&fnd, Some("job"))[0];
     assert_eq!(call["invocation"], second.id.to_string());
     assert_eq!(call["output"], "printed\nbroken");
@@ -69,10 +79,12 @@ fn one_call_when_it_turns_bad_and_one_when_it_is_well_again_over_restarts() {
     // Nobody is told again: not of a further failure, and not after a restart.
     fnd.replace(Signal::SIGKILL);
     fnd.wait_ready("job");
+    wait_shown(&fnd, "job", Some("failed"));
     let _ = fnd.wait_end(fnd.queue("job", ""));
     std::fs::remove_file(&bad).unwrap();
     let _ = fnd.wait_end(fnd.queue("job", ""));
     assert_eq!(wait_told(&fnd, "job", 2), ["failed", "recovered"]);
+    wait_shown(&fnd, "job", None);
     let _ = fnd.wait_end(fnd.queue("job", ""));
     fnd.replace(Signal::SIGTERM);
     fnd.wait_ready("job");

@@ -324,7 +324,7 @@ fn a_control_socket_that_was_removed_comes_back() {
     fnd.finish();
 }
 
-/// The bound of a group holds over a restart and follows reloads; a group that is removed stops nothing.
+/// The bound of a group holds over a restart and follows reloads; a group that is removed stops nothing, also at the next start.
 #[test]
 fn a_group_of_functions_follows_restarts_and_reloads() {
     let mut fnd = Fnd::start_with(&Setup::default().detached());
@@ -366,5 +366,23 @@ fn a_group_of_functions_follows_restarts_and_reloads() {
     );
     fs::write(two.join("go"), "").unwrap();
     assert_eq!(fnd.wait_end(waiting[1]).state, RunState::Succeeded);
+    fnd.replace(Signal::SIGTERM);
+    let warning = |name: &str| fnd.function(name).and_then(|function| function.warning);
+    let is_kept = |name: &str| warning(name)?.contains("names the group `db`").then_some(());
+    for (name, gate) in [("one", &one), ("two", &two)] {
+        wait_until("the release from before", PATIENCE, || is_kept(name));
+        fs::write(gate.join("go"), "").unwrap();
+        let run = fnd.queue(name, "");
+        assert_eq!(
+            fnd.wait_end(run).state,
+            RunState::Succeeded,
+            "{name} serves its stored release"
+        );
+    }
+    let status = fnd.ctl(&["status"]).out();
+    assert!(
+        status.contains("two: error: ") && status.contains("one attempt at once"),
+        "{status}"
+    );
     fnd.finish();
 }

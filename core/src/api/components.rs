@@ -101,6 +101,7 @@ mod tests {
             ("InvocationView", "started_at", json!(["string", "null"])),
             ("FunctionStatus", "memory_bytes", json!(["integer", "null"])),
             ("FunctionStatus", "dead_letters", json!("integer")),
+            ("FunctionDetail", "manifest", json!(["object", "null"])),
         ] {
             let may_be_null = of_type.is_array();
             assert_eq!(field(body, name)["type"], of_type, "{body}.{name}");

@@ -101,7 +101,7 @@ pub struct FunctionStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert: Option<AlertState>,
     /// What does not work as its author expects, one line each: why the function does not run (over its quota, a held release),
-    /// or does not run by itself; settings without effect.
+    /// or does not run by itself; settings without effect; the mistakes of its file after the first one, which is `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
     /// Runtime, for people: `python 3.11`.
@@ -224,7 +224,7 @@ pub struct FunctionMore {
     #[serde(default)]
     pub uploaded: bool,
     /// The manifest with every key, defaults filled in; null while no version of the function was installed.
-    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub manifest: serde_json::Value,
     /// Path of the interpreter, as it is started; empty where the file is executed itself.
     pub interpreter: String,

@@ -106,7 +106,8 @@ impl Function {
         versions.map(|serving| &**serving)
     }
 
-    /// Returns the warnings of the newest content in the form of its status: some in full, and the number of the others.
+    /// Returns what the status of the newest content says besides its first mistake: the other mistakes and some warnings in full, and
+    /// the number of the other warnings.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let shown = |wanted| {
             let is_wanted = move |one: &&Diagnostic| one.kind().is_some_and(|kind| kind.shown() == wanted);
@@ -118,7 +119,10 @@ impl Function {
             let name = &self.candidate.function;
             format!("{settings} another meaning here, or none (`fndctl show {name}` says which)")
         });
-        shown(WarningPlaces::Function).map(Diagnostic::line).chain(counted)
+        // The first mistake is `error`. A person who mends only that one would have to save the file once for each mistake.
+        let mistakes = self.findings.diagnostics.iter().filter(|one| one.is_error()).skip(1);
+        let shown = mistakes.chain(shown(WarningPlaces::Function));
+        shown.map(Diagnostic::line).chain(counted)
     }
 }
 

@@ -206,33 +206,4 @@ impl Installer {
     pub fn shrink(&mut self) {
         self.waiting.shrink_to(WINDOW);
     }
-
-    /// Queues again the files that a spawner was asked to install before it ended.
-    pub fn lost(&mut self) {
-        let again: Vec<_> = std::mem::take(&mut self.asked).into_values().collect();
-        self.append(again);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_that_a_lost_spawner_was_asked_for_are_queued_in_the_order_of_the_requests() {
-        let file = |number: u32| SourceFiles {
-            function: FunctionName::new(&format!("f{}", 9 - number)).unwrap(),
-            directory: 0,
-            source: number.to_string(),
-            sidecar: None,
-            directory_form: false,
-        };
-        let mut installer = Installer::default();
-        for request in [3, 1, 4, 2, 6, 5, 8, 7] {
-            installer.asked(request, file(request));
-        }
-        installer.lost();
-        let next = std::iter::from_fn(|| installer.next_request(|_| false));
-        assert!(next.eq((1..=8).map(file)));
-    }
 }

@@ -114,6 +114,11 @@ impl Lifecycle {
                 false
             }
         };
+        // After the retry is planned: no retry is while another copy of the function is queued.
+        let known = self.releases.get(function);
+        if let Some(promoted) = known.and_then(|releases| releases.promoted_instead_of(asked)) {
+            self.enqueue_copy(function, promoted);
+        }
         let Some(error) = self.registry.copy_refused(function, error.clone()) else {
             // The status shows why the file cannot serve, so this is only in the journal.
             if !is_retry {

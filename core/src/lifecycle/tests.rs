@@ -2,16 +2,19 @@
 //!
 //! Files:
 //! - `clean_builds`: builds from scratch that a person asks for
+//! - `copies`: releases that are held, renewed or revived by their copies
 //! - `disturbed_builds`: builds that another process disturbs
+//! - `kept_versions`: versions that stay on the disk
 
 mod clean_builds;
+mod copies;
 mod disturbed_builds;
+mod kept_versions;
 
 use super::answers::read_document;
 use super::builds::Lane;
 use super::order::Order;
 use super::registry::Registry;
-use super::release::{HoldKind, NotHeld, ReleaseState};
 use super::waiting_builds::BuildEnd;
 use super::*;
 use crate::run::Event;
@@ -309,6 +312,29 @@ fn an_installation_that_failed_keeps_its_reason() {
 }
 
 #[test]
+fn each_mistake_of_a_file_is_in_the_status_once() {
+    let mut lifecycle = lifecycle();
+    lifecycle.files_changed(vec![candidate("f")]);
+    assert_eq!(ask(&mut lifecycle), "f.sh");
+    let code = "# /// fnd\n# [queue]\n# group = \"db\"\n# per_key = 2\n# ///\necho\n";
+    let refused = Refused {
+        problems: Vec::new(),
+        document: Some(document_of(&name("f"), code)),
+        ..refused(&name("f"))
+    };
+    answer(&mut lifecycle, InstallAnswer::Refused(Box::new(refused)), 0);
+    let function = lifecycle.registry.get(&name("f")).unwrap();
+    let first = function.findings.error.clone().unwrap_or_default();
+    assert!(first.contains(":3:") && first.contains("unknown group `db`"), "{first}");
+    let others: Vec<_> = function.warnings().collect();
+    assert_eq!(others.len(), 1, "{others:?}");
+    assert!(
+        others[0].starts_with("error: ") && others[0].contains(":4:") && others[0].contains("`queue.per_key` counts"),
+        "{others:?}"
+    );
+}
+
+#[test]
 fn a_retry_that_is_refused_again_is_not_reported_again() {
     let mut lifecycle = lifecycle();
     lifecycle.files_changed(vec![candidate("f")]);
@@ -326,87 +352,6 @@ fn a_retry_that_is_refused_again_is_not_reported_again() {
         let due = lifecycle.next_due().unwrap();
         assert!(lifecycle.install_due(due));
     }
-}
-
-#[test]
-fn a_release_that_a_person_holds_is_installed_from_its_copy_and_the_file_waits() {
-    let mut lifecycle = lifecycle();
-    let f = name("f");
-    for version in [1, 2] {
-        write(&mut lifecycle, version);
-        serves(&mut lifecycle, version);
-    }
-    let change = |lifecycle: &mut Lifecycle, change: ReleaseChange, caller| {
-        let change = ReleaseRequest {
-            change: &change,
-            running: Running::default(),
-            now_ms: 5,
-            is_spawner_of_0_1: false,
-        };
-        let mut out = Vec::new();
-        let changed = lifecycle.change(&f, change, caller, &mut out);
-        lifecycle.take_changed(&mut out);
-        (changed, spelled(&out))
-    };
-    let back = ReleaseChange::Hold(HoldKind::Rollback, None);
-    let (one, asked) = (Version([1; 32]), |state| ChangeResult::Asked(Version([1; 32]), state));
-    let said = change(&mut lifecycle, back, 7);
-    assert_eq!(said, (Ok(asked(ReleaseState::Serving)), "settle".to_owned()));
-    assert_eq!(ask(&mut lifecycle), "copy 1");
-    assert_eq!(install(&mut lifecycle, 1), "serve 1, store 2, prune");
-    assert_eq!(serves(&mut lifecycle, 1), "answer 7 Ok(1)");
-    assert_eq!(lifecycle.live(&f), Some(one));
-    // The same content again waits; other content ends a rollback.
-    assert_eq!(write(&mut lifecycle, 2), "upload Installed, store 2, prune, status");
-    assert_eq!(ask(&mut lifecycle), "copy 1");
-    assert_eq!(install(&mut lifecycle, 1), "serve 1, store 2, prune");
-    // A person who asks for another release meanwhile replaces the one who waits.
-    change(
-        &mut lifecycle,
-        ReleaseChange::Hold(HoldKind::Pin, Some("02".to_owned())),
-        8,
-    )
-    .0
-    .unwrap();
-    let pin = ReleaseChange::Hold(HoldKind::Pin, Some("01".to_owned()));
-    let said = change(&mut lifecycle, pin, 9);
-    let replaced = "answer 8 Err(\"another release was asked for meanwhile\")";
-    assert_eq!(
-        said,
-        (
-            Ok(ChangeResult::Done(Some(one), ReleaseState::Serving)),
-            replaced.to_owned()
-        )
-    );
-    let said = change(&mut lifecycle, ReleaseChange::EndHold, 10);
-    let done = ChangeResult::Done(Some(one), ReleaseState::Serving);
-    assert_eq!(said, (Ok(done), "settle, status".to_owned()));
-    assert_eq!(ask(&mut lifecycle), "f.sh");
-    let refused = change(&mut lifecycle, ReleaseChange::EndHold, 11);
-    assert_eq!(refused, (Err(NotHeld::NothingHeld), String::new()));
-}
-
-#[test]
-fn a_caller_whose_release_cannot_come_any_more_is_answered() {
-    let mut lifecycle = lifecycle();
-    let f = name("f");
-    for version in [1, 2] {
-        write(&mut lifecycle, version);
-        serves(&mut lifecycle, version);
-    }
-    let change = ReleaseRequest {
-        change: &ReleaseChange::Hold(HoldKind::Rollback, None),
-        running: Running::default(),
-        now_ms: 5,
-        is_spawner_of_0_1: false,
-    };
-    lifecycle.change(&f, change, 7, &mut Vec::new()).unwrap();
-    ask(&mut lifecycle);
-    write(&mut lifecycle, 3);
-    let mut out = Vec::new();
-    assert_eq!(lifecycle.take_changed(&mut out).len(), 1);
-    let why = "the function's file has changed, or somebody has chosen another release, before it served";
-    assert_eq!(spelled(&out), format!("answer 7 Err({why:?})"));
 }
 
 /// Makes a change for a person, and returns the orders.
@@ -446,99 +391,6 @@ fn needs_build() -> InstallAnswer {
 }
 
 #[test]
-fn an_answer_about_a_copy_answers_nobody_who_waits_for_the_file() {
-    let mut lifecycle = two_versions();
-    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
-    assert!(lifecycle.build_again(&name("f"), false, 7));
-    assert_eq!(ask(&mut lifecycle), "f.sh");
-    answer(&mut lifecycle, needs_build(), 0);
-    // The pinned release is installed once more; the file is still being built.
-    assert_eq!(ask(&mut lifecycle), "copy 2");
-    assert_eq!(install(&mut lifecycle, 2), "serve 2, prune");
-    lifecycle.files_changed(vec![candidate("f")]);
-    ask(&mut lifecycle);
-    assert_eq!(
-        install(&mut lifecycle, 3),
-        "answer 7 Ok(3), upload Installed, store 3, prune, status"
-    );
-}
-
-#[test]
-fn a_rollback_during_a_build_outlasts_the_build_and_ends_with_the_next_edit() {
-    let mut lifecycle = two_versions();
-    lifecycle.files_changed(vec![candidate("f")]);
-    ask(&mut lifecycle);
-    answer(&mut lifecycle, needs_build(), 0);
-    let back = ReleaseChange::Hold(HoldKind::Rollback, Some("01".to_owned()));
-    person(&mut lifecycle, &back);
-    assert_eq!(ask(&mut lifecycle), "copy 1");
-    install(&mut lifecycle, 1);
-    serves(&mut lifecycle, 1);
-    // The build has ended, so the file is installed.
-    lifecycle.installer.requeue(candidate("f"));
-    ask(&mut lifecycle);
-    assert!(install(&mut lifecycle, 3).ends_with("status"), "it waits");
-    let held = |lifecycle: &Lifecycle| lifecycle.releases.get(&name("f")).unwrap().hold().is_some();
-    assert!(held(&lifecycle));
-    assert!(write(&mut lifecycle, 4).contains("serve 4"));
-    assert!(!held(&lifecycle));
-}
-
-#[test]
-fn a_copy_that_the_spawner_cannot_install_now_is_tried_again_while_it_is_needed() {
-    let mut lifecycle = two_versions();
-    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
-    write(&mut lifecycle, 3);
-    assert_eq!(ask(&mut lifecycle), "copy 2");
-    let said = answer(
-        &mut lifecycle,
-        InstallAnswer::Refused(Box::new(refused(&name("f")))),
-        100,
-    );
-    let error = "release 020202020202, which is to serve, cannot be installed: no room";
-    assert_eq!(said, format!("report, serving true, prune, refuse {error}"));
-    assert_eq!(lifecycle.next_due(), Some(Duration::from_secs(102)));
-    assert!(lifecycle.install_due(Duration::from_secs(102)));
-    assert_eq!(ask(&mut lifecycle), "copy 2");
-    assert_eq!(install(&mut lifecycle, 2), "serve 2, store 3, prune");
-    assert_eq!(lifecycle.next_due(), None);
-}
-
-#[test]
-fn a_release_follows_a_new_secret_also_beside_a_refused_file() {
-    let mut lifecycle = two_versions();
-    for secret in [false, true] {
-        if secret {
-            lifecycle.secrets_changed(&BTreeSet::from(["key".to_owned()]));
-        } else {
-            lifecycle.files_changed(vec![candidate("f")]);
-        }
-        assert_eq!(ask(&mut lifecycle), "f.sh");
-        answer(&mut lifecycle, InstallAnswer::Refused(Box::new(refused(&name("f")))), 0);
-        assert_eq!(ask(&mut lifecycle), if secret { "copy 2" } else { "nothing" });
-    }
-}
-
-#[test]
-fn a_release_follows_a_new_secret_also_if_the_build_of_the_file_fails() {
-    let mut lifecycle = two_versions();
-    lifecycle.files_changed(vec![candidate("f")]);
-    ask(&mut lifecycle);
-    answer(&mut lifecycle, InstallAnswer::Refused(Box::new(refused(&name("f")))), 0);
-    lifecycle.secrets_changed(&BTreeSet::from(["key".to_owned()]));
-    ask(&mut lifecycle);
-    answer(&mut lifecycle, needs_build(), 0);
-    assert_eq!(
-        ask(&mut lifecycle),
-        "nothing",
-        "it is not known yet whether the file can serve"
-    );
-    let files = (candidate("f"), &document(&name("f")));
-    lifecycle.build_failed(files, "(exit-1): no such package", &[], &mut Vec::new());
-    assert_eq!(ask(&mut lifecycle), "copy 2");
-}
-
-#[test]
 fn a_file_whose_build_could_not_be_started_is_tried_again() {
     let mut lifecycle = two_versions();
     lifecycle.files_changed(vec![candidate("f")]);
@@ -557,22 +409,6 @@ fn a_file_whose_build_could_not_be_started_is_tried_again() {
         assert_eq!(lifecycle.next_due(), Some(next));
         assert!(lifecycle.install_due(next));
     }
-}
-
-#[test]
-fn a_release_on_its_way_to_serve_is_not_lost_by_another_copy_that_is_installed() {
-    let mut lifecycle = two_versions();
-    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
-    write(&mut lifecycle, 3);
-    ask(&mut lifecycle);
-    answer(
-        &mut lifecycle,
-        InstallAnswer::Refused(Box::new(refused(&name("f")))),
-        100,
-    );
-    let another = SourceFiles::of_copy(name("f"), Version([3; 32]));
-    lifecycle.installer.is_final(&another);
-    assert_eq!(lifecycle.next_due(), Some(Duration::from_secs(102)));
 }
 
 #[test]
@@ -605,87 +441,6 @@ fn a_route_is_free_when_the_version_that_had_it_serves_no_more() {
     assert_eq!(ask(&mut lifecycle), "nothing");
     serves(&mut lifecycle, 2);
     assert_eq!(ask(&mut lifecycle), "g.sh");
-}
-
-#[test]
-fn after_a_start_the_release_that_served_last_serves_also_if_its_file_cannot_be_installed_now() {
-    let mut first = lifecycle();
-    write(&mut first, 1);
-    serves(&mut first, 1);
-    let stored = first.releases.get(&name("f")).unwrap();
-    let stored = serde_json::from_str(&serde_json::to_string(stored).unwrap()).unwrap();
-    let mut lifecycle = Lifecycle::new(vec![(name("f"), stored)], Versions::default(), str::to_owned);
-    lifecycle.files_changed(vec![candidate("f")]);
-    assert_eq!(ask(&mut lifecycle), "f.sh");
-    lifecycle.failed(1, "no descriptors", Duration::ZERO, &mut Vec::new());
-    assert_eq!(ask(&mut lifecycle), "copy 1");
-    assert!(install(&mut lifecycle, 1).starts_with("serve 1, refuse error: it could not be installed"));
-}
-
-#[test]
-fn the_ledger_gets_the_releases_as_they_are_if_a_stored_plan_cannot_be_carried_out() {
-    let mut lifecycle = two_versions();
-    lifecycle.take_changed(&mut Vec::new());
-    lifecycle.releases.store_again(&name("f"));
-    let stored = lifecycle.take_changed(&mut Vec::new());
-    let now = serde_json::to_string(lifecycle.releases.get(&name("f")).unwrap()).unwrap();
-    assert_eq!(stored, [(name("f"), Some(now))]);
-}
-
-/// Otherwise a kill on a full disk would bring back a pin whose release is not on the disk any more.
-#[test]
-fn the_versions_of_a_deleted_function_stay_until_the_ledger_has_forgotten_its_releases() {
-    let (mut lifecycle, f) = (lifecycle(), name("f"));
-    let stored = |lifecycle: &mut Lifecycle| {
-        let mut out = Vec::new();
-        lifecycle.releases_stored(&name("f"), &mut out);
-        spelled(&out)
-    };
-    write(&mut lifecycle, 1);
-    serves(&mut lifecycle, 1);
-    assert_eq!(lifecycle.take_changed(&mut Vec::new()).len(), 1);
-    assert_eq!(stored(&mut lifecycle), "");
-    person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
-    assert_eq!(lifecycle.take_changed(&mut Vec::new()).len(), 1);
-    lifecycle.removed(std::slice::from_ref(&f), &mut Vec::new());
-    assert_eq!(lifecycle.prune(&f, Vec::new(), 0), None, "the write has not left");
-    assert_eq!(lifecycle.take_changed(&mut Vec::new()), [(f.clone(), None)]);
-    assert_eq!(stored(&mut lifecycle), "", "the ledger has the pin");
-    assert_eq!(lifecycle.prune(&f, Vec::new(), 0), None);
-    assert_eq!(stored(&mut lifecycle), "prune");
-    assert_eq!(lifecycle.prune(&f, Vec::new(), 0), Some(Vec::new()));
-}
-
-/// The end of a build that an earlier fnd has begun would delete the version that was just lent to its lane.
-#[test]
-fn the_end_of_a_run_deletes_no_version_of_a_function_of_fnds_own() {
-    let mut lifecycle = lifecycle();
-    for own in ["fnd-build", "fnd-build-2", "fnd-check"] {
-        assert_eq!(lifecycle.prune(&name(own), Vec::new(), 0), None, "{own}");
-    }
-    assert_eq!(lifecycle.prune(&name("f"), Vec::new(), 0), Some(Vec::new()));
-}
-
-/// The spawner may have made the version that builds the tree of `g`, and fnd has not heard of it.
-#[test]
-fn no_version_that_builds_is_deleted_while_an_installation_is_under_way() {
-    for is_asking in [false, true] {
-        let mut lifecycle = two_versions();
-        lifecycle.files_changed(vec![candidate("f")]);
-        assert_eq!(ask(&mut lifecycle), "f.sh");
-        answer(&mut lifecycle, needs_build(), 0);
-        if is_asking {
-            lifecycle.files_changed(vec![candidate("g")]);
-            assert_eq!(ask(&mut lifecycle), "g.sh");
-        }
-        let (first, number, id, mut out) = (name("fnd-build"), 1, InvocationId(5), Vec::new());
-        let lane = Lane { first, number };
-        lifecycle.sealed(&lane, Ok(()), node(0), &mut out);
-        lifecycle.builds.started(&lane, id, true);
-        lifecycle.build_ended(BuildEnd::not_started(id, "fnd drains"), node(0), &mut out);
-        let is_prune = |order: &Order| matches!(order, Order::Request(fnd_wire::frame::Request::Prune(_)));
-        assert_eq!(out.iter().any(is_prune), !is_asking);
-    }
 }
 
 /// Rules that follow from all manifests together are made anew only when one of the manifests has changed.

@@ -97,10 +97,12 @@ impl BudgetQueue {
     pub(super) fn refusal(&self, rules: &Rules) -> Option<String> {
         let needs = Charge::of(rules);
         if needs.memory > self.budget.memory {
+            // The memory of a machine is no round number. What is needed is above the whole mebibytes of it, too.
+            let whole = self.budget.memory & !((1 << 20) - 1);
             return Some(format!(
                 "it needs {} of memory (limits.memory), more than the {} that all functions together may use ([node] memory)",
                 rules.memory_text,
-                spell_size(self.budget.memory)
+                spell_size(if whole == 0 { self.budget.memory } else { whole })
             ));
         }
         let (quota, budget) = (rules.cpu_milli?, self.budget.cpu_milli?);

@@ -10,6 +10,7 @@ use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
 use crate::run_state::FunctionKey;
 use crate::run_state::function::SupervisedFunction;
+use crate::run_state::invocation::InvocationStage;
 use crate::run_state::worker::{WorkerKind, WorkerPhase};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
@@ -51,6 +52,8 @@ pub struct FunctionView<'a> {
     pub held_up_by: Option<(&'a str, usize, usize)>,
     /// How many invocations wait for others with the same value of a key, and the value of the oldest one.
     pub held_back: Option<(usize, &'a str)>,
+    /// Why its home or its cache is over its quota.
+    pub full: Option<&'a str>,
     /// When the earliest retry or poll is due, Unix milliseconds.
     pub next_attempt_ms: Option<u64>,
     /// The last attempt that has ended; absent where the history has none.
@@ -123,6 +126,12 @@ impl Supervisor {
         function.is_shown().then_some((version, function.error.as_deref()))
     }
 
+    /// Returns why the home or the cache of a function is over its quota, as it was told last.
+    #[must_use]
+    pub fn full(&self, name: &FunctionName) -> Option<&str> {
+        self.functions[self.functions.find(name)?].full.as_deref()
+    }
+
     /// Returns the workers that were started after this one, oldest first: each with its function and its phase, as a word
     /// for people.
     pub fn workers_after(
@@ -143,11 +152,16 @@ impl Supervisor {
         workers.map(move |(id, worker)| (*id, &self.functions[worker.function].name, word(worker.phase)))
     }
 
-    /// Returns the record of a live invocation; absent once it has ended (then the ledger has it).
+    /// Returns the record of a live invocation; absent once it has ended (then the ledger has it). The record of one that was put
+    /// off says when it begins.
     #[must_use]
     pub fn invocation(&self, id: InvocationId) -> Option<InvocationRecord> {
         let invocation = self.invocations.get(&id)?;
-        Some(invocation.record(&self.functions[invocation.function].name))
+        let mut record = invocation.record(&self.functions[invocation.function].name);
+        if let InvocationStage::Delayed { until } = invocation.stage {
+            record.next_attempt_ms = Some(until.unix_ms);
+        }
+        Some(record)
     }
 
     /// Says whether the first scan of the functions directories is over, so that the functions of all readable ones are
@@ -350,6 +364,7 @@ impl Supervisor {
             queued: function.queue.live().len().saturating_sub(function.work.busy),
             held_up_by: self.held_up_by(key),
             held_back: self.held_back(function),
+            full: function.full.as_deref(),
             next_attempt_ms: function.queue.backing_off().first().map(|(unix_ms, _)| *unix_ms),
             last: function.last.as_deref(),
             durations_us: function.work.durations.as_slice(),

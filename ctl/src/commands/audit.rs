@@ -49,7 +49,7 @@ pub(crate) struct Args {
     until: Option<String>,
 
     /// Select at most this many entries.
-    #[arg(short = 'n', long, value_name = "ENTRIES", default_value_t = 100)]
+    #[arg(short = 'n', long, value_name = "ENTRIES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 
     /// Select only entries after this place in the list, which are older; the previous page prints it.

@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let count = counted(report.still_invalid.len(), "function was", "functions were");
         let names: Vec<&str> = report.still_invalid.iter().map(FunctionName::as_str).collect();
         out.remark(&format!(
-            "{count} invalid before and did not change: {} (`fndctl validate` says why)",
+            "{count} invalid before and did not change: {} (`fndctl show NAME` says why)",
             names.join(", ")
         ))
     }))

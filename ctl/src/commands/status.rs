@@ -75,9 +75,10 @@ async fn watch(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
 }
 
 async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
-    let now = Timestamp::now();
     if let Some(name) = args.alone() {
         let reply = context.client.get(&function_path(name)?).await?;
+        // The time is taken after the answer, so that a run that has ended meanwhile ended in the past.
+        let now = Timestamp::now();
         context.out.document(&reply.body, |detail: &FunctionDetail, out| {
             out.table(&table(
                 std::slice::from_ref(&detail.status),
@@ -92,6 +93,7 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
         return Ok(Exit::Fine);
     }
     let reply = context.client.get("/v1/status").await?;
+    let now = Timestamp::now();
     let body = if args.failed || args.selection.changes() {
         selected(&reply.body, args)?
     } else {

@@ -42,7 +42,7 @@ pub(crate) struct Filter {
     pub(crate) until: Option<String>,
 
     /// Select at most this many runs [default: 100; no limit for `redrive` and `drop`].
-    #[arg(short = 'n', long, value_name = "RUNS")]
+    #[arg(short = 'n', long, value_name = "RUNS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: Option<u32>,
 
     /// Select only runs after this place in the list, which are older; the previous page prints it.

@@ -49,9 +49,13 @@ fn reported(node: &NodeStatus) -> Vec<Finding> {
         let name = &function.function;
         let warnings = function.warning.iter().flat_map(|text| text.lines());
         let warning = warnings.map(|warning| {
-            Finding::warning(CHECK, warning)
-                .at(name.to_string())
-                .fix(format!("fndctl show {name} shows the line and what to do"))
+            // The mistakes of a file after its first one are among them.
+            let found = match warning.starts_with("error: ") {
+                true => Finding::error(CHECK, warning),
+                false => Finding::warning(CHECK, warning),
+            };
+            let found = found.at(name.to_string());
+            found.fix(format!("fndctl show {name} shows the line and what to do"))
         });
         findings.extend(warning);
         let fix = format!("fndctl show {name} shows the line; the file is checked again when it changes");

@@ -300,7 +300,12 @@ impl Driver {
             let may_call = |called: &FunctionName| self.may_call(function, called);
             AlertRules::of(function, own, &self.node.settings.settings.alert, may_call)
         });
+        let before = self.follow_ups.alerts.unhealthy(function);
         self.alert(|books, now_ms, _| books.function_change("", |alerts| alerts.set(now_ms, function, rules)));
+        // A state that an earlier fnd stored is no change, and the status shows it from now on.
+        if before.is_none() && self.follow_ups.alerts.unhealthy(function).is_some() {
+            self.report(ReportEvent::StatusChanged(function));
+        }
         self.check_facts(function);
     }
 
@@ -363,6 +368,7 @@ impl Driver {
 
     /// Makes the call about a change, if there is one. Returns the commands to store: the state, then the call.
     fn tell(&mut self, mut change: HealthChange) -> Vec<LedgerCommand> {
+        let shown = change.shown.take();
         let (mut called, mut refused) = (Vec::new(), None);
         if let Some((alert, call)) = change.call.take() {
             self.report(ReportEvent::Alert {
@@ -372,6 +378,10 @@ impl Driver {
             (called, refused) = self.call(call);
         }
         let state = self.follow_ups.store_health(change, refused.as_deref());
+        // After that the status also says whether the call reached somebody.
+        if let Some(function) = &shown {
+            self.report(ReportEvent::StatusChanged(function));
+        }
         [state].into_iter().chain(called).collect()
     }
 }

@@ -237,6 +237,9 @@ impl Driver {
                 self.schedules.stored(id, !self.supervisor.is_draining(), now_ms);
             }
         }
+        // After the submissions: the marks of those that the ledger is storing must not be stored without them.
+        let reached = self.schedules.table.take_reached();
+        self.store_marks(reached);
     }
 
     fn store_marks(&mut self, marks: impl IntoIterator<Item = Marks>) {
@@ -256,7 +259,21 @@ impl Driver {
         });
         // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
         let wanted = wanted.filter(|_| !self.workers.welcome.is_of_0_1());
-        self.turn.follow_up.extend(self.quotas.serves(function, wanted));
+        self.quotas.books.needs(function, wanted);
+        self.quota_found(function);
+    }
+
+    /// Tells the supervisor if a function has no room any more, if it has room again, or if the reason is another one.
+    fn quota_found(&mut self, function: &FunctionName) {
+        let (before, now) = (self.supervisor.full(function), self.quotas.exceeded(function));
+        if before == now.as_deref() {
+            return;
+        }
+        if let Some(news) = quotas::news(before, now.as_deref()) {
+            self.report(ReportEvent::News(function, &news));
+        }
+        let (function, why) = (function.clone(), now.map(Into::into));
+        self.turn.follow_up.push_back(Event::Full { function, why });
     }
 
     /// Notices by a function's status that an attempt has ended. Status files are written at most every 50 ms, so a
@@ -358,9 +375,9 @@ impl Driver {
     fn measured(&mut self, worker: WorkerId, effect: Option<MeasurementEffect>) {
         match effect {
             Some(MeasurementEffect::Kill) => self.workers.kill(worker),
-            Some(MeasurementEffect::Over { tmp, event }) => {
+            Some(MeasurementEffect::Over { tmp, function }) => {
                 self.workers.release_tmp(Some(tmp));
-                self.turn.follow_up.extend(event.map(|event| *event));
+                self.quota_found(&function);
             }
             None => {}
         }

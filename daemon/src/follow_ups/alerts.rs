@@ -19,6 +19,8 @@ pub(crate) struct HealthChange {
     health: Option<String>,
     /// The alert to report, and its call.
     pub(crate) call: Option<(Alert, FollowUpCall)>,
+    /// The function whose status shows another alert than before.
+    pub(crate) shown: Option<FunctionName>,
 }
 
 impl FollowUps {
@@ -102,6 +104,7 @@ impl FollowUps {
                 .alert
                 .zip(called)
                 .map(|(alert, called)| tell(alert, called, output)),
+            shown: change.is_shown.then(|| change.function.clone()),
             about: Some(change.function),
         }
     }
@@ -114,6 +117,7 @@ impl FollowUps {
             // The state is stored even if nobody is called: the next fnd must not tell of the same problem as a new one.
             health: serde_json::to_string(&self.node).ok(),
             call: called.map(|called| tell(alert, called, "")),
+            shown: None,
         }
     }
 }

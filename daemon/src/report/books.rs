@@ -5,7 +5,7 @@ use fnd_core::records::AttemptRecord;
 use fnd_core::run::{AttemptOrder, Restored, SpawnOrder};
 use fnd_core::trace::{Span, Trace};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 #[derive(Debug, Default)]
 pub(crate) struct ReportBooks {
@@ -15,8 +15,6 @@ pub(crate) struct ReportBooks {
     pools: HashMap<FunctionName, u32>,
     /// Running attempts: the caller's trace and the method of the request.
     attempts: HashMap<(InvocationId, Attempt), (Option<Trace>, &'static str)>,
-    /// Functions that exceed their quota.
-    full: HashSet<FunctionName>,
 }
 
 impl ReportBooks {
@@ -80,15 +78,6 @@ impl ReportBooks {
         (before, now)
     }
 
-    /// Remembers whether a function exceeds its quota. Returns whether that is new.
-    pub(crate) fn quota_changed(&mut self, function: &FunctionName, is_full: bool) -> bool {
-        if is_full {
-            self.full.insert(function.clone())
-        } else {
-            self.full.remove(function)
-        }
-    }
-
     /// Adds an attempt that is about to begin.
     pub(crate) fn attempt_begins(&mut self, attempt: &AttemptOrder) {
         let method = attempt
@@ -147,13 +136,6 @@ mod tests {
             books.workers.insert(worker, (name(), false));
         }
         assert!(books.workers().into_iter().eq(numbers));
-    }
-
-    #[test]
-    fn a_quota_is_exceeded_until_it_is_kept() {
-        let mut books = ReportBooks::default();
-        let changed = [false, true, true, false].map(|is_full| books.quota_changed(&name(), is_full));
-        assert_eq!(changed, [false, true, false, true]);
     }
 
     #[test]

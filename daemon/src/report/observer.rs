@@ -4,9 +4,9 @@
 use super::Reporter;
 use super::problems::ReportedProblem;
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
-use fnd_core::report::{FunctionNews, ReportEvent};
+use fnd_core::report::ReportEvent;
 use fnd_core::run::{AttemptOrder, Event, Restored, SpawnOrder};
-use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 
 impl Reporter {
     /// Reports an event that no status file shows: each event but [`ReportEvent::StatusChanged`].
@@ -29,7 +29,6 @@ impl Reporter {
                     self.worker_ended(worker, None);
                 }
             }
-            Event::Full { function, why } => self.quota_changed(function, why.as_deref()),
             // The effects of these events are seen in actions.
             Event::ClockSet
             | Event::Installed(_)
@@ -51,6 +50,7 @@ impl Reporter {
             | Event::Cancel { .. }
             | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }
+            | Event::Full { .. }
             | Event::ViewChanged(_)
             | Event::Drain
             | Event::CancelDrain
@@ -66,16 +66,6 @@ impl Reporter {
             | Event::Broken { .. }
             | Event::SpawnerAnswers(_)
             | Event::Tick => {}
-        }
-    }
-
-    /// Reports that a function has exceeded its quota, or no longer does. The reason may change while it lasts, for example with
-    /// a size.
-    fn quota_changed(&mut self, function: &FunctionName, why: Option<&str>) {
-        if self.books.quota_changed(function, why.is_some()) {
-            let exceeded = why.map(|why| FunctionNews::QuotaExceeded(why.to_owned()));
-            let news = exceeded.unwrap_or(FunctionNews::QuotaKept);
-            self.tell(ReportEvent::News(function, &news));
         }
     }
 

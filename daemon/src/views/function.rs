@@ -93,14 +93,15 @@ impl View<'_> {
     /// Returns everything that does not work in a function as its author expects, one line each.
     fn warnings(&self, view: &FunctionView<'_>, known: Option<&Function>) -> Option<String> {
         let name = view.name;
-        let quota = self.quotas.full(name);
         let release = self.lifecycle.releases.get(name);
         let lines = [
-            quota.map(|why| format!("over its quota, new runs are refused: {why}")),
+            view.full
+                .map(|why| format!("over its quota, new runs are refused: {why}")),
             self.quotas.books.nearly(name),
             self.lifecycle.builds.words(name),
             self.lifecycle.installer.checks.words(name, view.version),
             release.and_then(|releases| held_words(name, releases)),
+            known.and_then(|function| unknown_group(function, |group| self.node.settings.has_group(group))),
             self.watchers.problem_of(name).map(str::to_owned),
         ];
         let lines = lines.into_iter().flatten();
@@ -275,6 +276,18 @@ impl View<'_> {
             pids: None,
         })
     }
+}
+
+/// Returns which group of a version that serves, or may serve, the configuration has no more, and what follows from that.
+fn unknown_group(function: &Function, is_known: impl Fn(&str) -> bool) -> Option<String> {
+    let groups = function
+        .versions()
+        .map(|version| version.manifest.queue.group.as_deref());
+    let unknown = groups.flatten().find(|group| !is_known(group))?;
+    let follows = "its functions have one attempt at once, all together; name another group, or add it to `[groups]`";
+    Some(format!(
+        "its release names the group `{unknown}`, which `fnd.toml` does not have: {follows}"
+    ))
 }
 
 /// Returns what keeps invocations of a function from beginning although a process is free.

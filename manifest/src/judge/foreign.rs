@@ -10,13 +10,23 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
 
 impl Judge {
-    /// Returns the verdict on a function, also on one that was made of a foreign file.
+    /// Returns the verdict on the files of a function, also on one that was made of a foreign file.
     #[must_use]
     pub fn function(&self, function: &JudgeFunction) -> Judged {
+        self.made_or_own(function, false)
+    }
+
+    /// Returns the verdict on a stored version of a function. A group that the configuration has no more does not refuse it.
+    #[must_use]
+    pub fn stored(&self, function: &JudgeFunction) -> Judged {
+        self.made_or_own(function, true)
+    }
+
+    fn made_or_own(&self, function: &JudgeFunction, is_stored: bool) -> Judged {
         let found = function.files.iter().position(|file| file.path == ORIGINS);
         match found.filter(|_| matches!(function.form, CodeLayout::Foreign(_) | CodeLayout::Source)) {
-            Some(index) => self.foreign(function, index),
-            None => self.own(function),
+            Some(index) => self.foreign(function, index, is_stored),
+            None => self.own(function, is_stored),
         }
     }
 
@@ -46,13 +56,13 @@ impl Judge {
     }
 
     /// Judges a function that was made of a foreign file; its problems are at the fields of that file.
-    fn foreign(&self, function: &JudgeFunction, origins: usize) -> Judged {
+    fn foreign(&self, function: &JudgeFunction, origins: usize, is_stored: bool) -> Judged {
         let mut function = function.clone();
         let origins = Origins::read(&function.files.remove(origins).bytes.0);
         if matches!(function.form, CodeLayout::Foreign(_)) {
             function.form = CodeLayout::Directory;
         }
-        let mut judged = self.own(&function);
+        let mut judged = self.own(&function, is_stored);
         if origins.is_refused() {
             (judged.plan, judged.build, judged.verdict.manifest) = (None, None, None);
             judged.verdict.diagnostics.clear(); // without a manifest there are only problems of that

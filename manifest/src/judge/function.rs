@@ -8,11 +8,10 @@ use super::{Judge, Verdict, command};
 use crate::diagnostic::Diagnostic;
 use crate::function::keys::SCHEMA;
 use crate::function::{Listen, Manifest, Mode, detect, inline};
-use crate::resolve::{FunctionProblems, ResolvedSubject, manifest};
+use crate::resolve::{FunctionProblems, ResolvedSubject, manifest, without_runtime};
 use crate::schema::read::read;
 use crate::schema::source::Source;
 use crate::schema::tree::{TomlTable, find};
-use crate::settings::resolve::unknown_size;
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile, Limits, Plan, PlanText, PlannedBuild, RunMode, User};
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ pub struct Judged {
 
 impl Judge {
     /// Judges a function with a manifest of fnd's own.
-    pub(super) fn own(&self, function: &JudgeFunction) -> Judged {
+    pub(super) fn own(&self, function: &JudgeFunction, is_stored: bool) -> Judged {
         let mut early: Vec<Diagnostic> = two_manifests(function).into_iter().collect();
         let sidecar = function
             .manifest
@@ -75,11 +74,15 @@ impl Judge {
         let mut report = FunctionProblems {
             sources: &sources,
             problems: early,
+            is_stored,
         };
         let source = self.source(function, &own, &mut report);
         let push = push_route(function, &own, super::is_trusted(function), &mut report);
         let (origin, fetched) = source.map_or((None, None), |(origin, build)| (Some(origin), build));
         let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
+        if decided.is_none() {
+            without_runtime(&own, &self.configuration, &mut report);
+        }
         if let CodeLayout::Archive(archive) = &function.form {
             for problem in &mut report.problems {
                 // A problem of the whole function names no file; people know only the archive.
@@ -134,12 +137,15 @@ impl Judge {
             Ok(source) => source,
             Err(problem) => return vec![*problem],
         };
-        let (own, mut problems) = read(&source, 0, SCHEMA);
-        let sizes = &self.configuration.sizes;
-        if let Some(size) = own.get("size").filter(|size| !sizes.contains_key(&size.value.text())) {
-            problems.push(unknown_size(&size.value.text(), sizes).at(&source, size.at.value.clone()));
-        }
-        problems
+        let (own, problems) = read(&source, self.configuration.sources.len(), SCHEMA);
+        let sources: Vec<&Source> = self.configuration.sources.iter().chain([&source]).collect();
+        let mut report = FunctionProblems {
+            sources: &sources,
+            problems,
+            is_stored: false,
+        };
+        without_runtime(&own, &self.configuration, &mut report);
+        report.problems
     }
 
     fn decide(

@@ -192,8 +192,11 @@ impl Judge {
                     age_key: all.and_then(|all| all.secrets.age_key.clone()),
                 })
             }
-            JudgeRequest::Function(function) | JudgeRequest::Check(function) => {
-                let mut judged = self.function(function);
+            JudgeRequest::Function(function) | JudgeRequest::Check(function) | JudgeRequest::Stored(function) => {
+                let mut judged = match request {
+                    JudgeRequest::Stored(_) => self.stored(function),
+                    _ => self.function(function),
+                };
                 if matches!(request, JudgeRequest::Check(_)) && judged.plan.is_some() {
                     judged.build = self.check(function, &judged);
                 }

@@ -132,6 +132,22 @@ pub fn manifest(
     manifest
 }
 
+/// Reports the mistakes that a manifest has whatever its code and its runtime are: for a function of which they are not known, so
+/// that a person sees these mistakes together with that.
+pub fn without_runtime(own: &TomlTable, configuration: &Configuration, report: &mut FunctionProblems<'_>) {
+    let merged = merged((&configuration.defaults, own), configuration, report);
+    let pick = Pick {
+        table: &merged,
+        keys: Manifest::KEYS,
+    };
+    let mut manifest = Manifest::read(pick);
+    settle_retry(&mut manifest.retry, pick, report);
+    if let Some(poll) = &manifest.poll {
+        check_poll(poll, pick, report);
+    }
+    queue::check(&manifest.queue, (pick, own), configuration, report);
+}
+
 /// Merges `[defaults]` and its size below the function's own keys and its size. A size fills in `[limits]` of its own
 /// layer; explicit values in that layer's `[limits]` have priority.
 fn merged(

@@ -15,10 +15,15 @@ pub(super) fn check(
     report: &mut FunctionProblems<'_>,
 ) {
     let groups: Vec<&str> = configuration.settings.groups.keys().map(String::as_str).collect();
-    if let Some(group) = &queue.group
+    // A stored version may have served until this start of fnd, and goes on as it does after a reload: with one attempt of the
+    // unknown group at once. Its status says so.
+    if !report.is_stored
+        && let Some(group) = &queue.group
         && let Some(problem) = unknown_group(group, &groups)
     {
-        report.add(pick.written("queue.group").map(|node| &node.at), problem);
+        let goes_on = "a release that serves goes on, with one attempt of the group at once";
+        let at = pick.written("queue.group").map(|node| &node.at);
+        report.add(at, problem.with_note(goes_on));
     }
     // In `[defaults]` it is for the functions that have a key.
     if let (None, Some(node)) = (&queue.key, find(own, "queue.per_key")) {

@@ -14,6 +14,8 @@ pub struct FunctionProblems<'a> {
     pub sources: &'a [&'a Source],
     /// The problems, in the order in which they were found.
     pub problems: Vec<Diagnostic>,
+    /// Whether the function is a stored version, and not a file that people wrote.
+    pub is_stored: bool,
 }
 
 impl FunctionProblems<'_> {

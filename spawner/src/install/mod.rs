@@ -340,10 +340,10 @@ impl Snapshot {
             let path = if form.is_tree() { &file.relative } else { &file.shown }.clone();
             JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
         };
-        let files = self.files.iter().map(judged).collect();
-        let (name, manifest) = (self.install.function.clone(), self.manifest.clone());
-        let function = JudgeFunction { name, files, manifest, form };
-        if self.purpose == Purpose::Check { JudgeRequest::Check(function) } else { JudgeRequest::Function(function) }
+        let (name, files) = (self.install.function.clone(), self.files.iter().map(judged).collect());
+        let function = JudgeFunction { name, files, manifest: self.manifest.clone(), form };
+        let asked = if self.stored.is_some() { JudgeRequest::Stored } else { JudgeRequest::Function };
+        if self.purpose == Purpose::Check { JudgeRequest::Check(function) } else { asked(function) }
     }
 
     /// Returns whose word its files are, for the function that builds for it: empty for root, else as

@@ -23,6 +23,9 @@ wire_enum! {
         /// A function whose code is to be checked; from protocol 4 on. Answered like [`JudgeRequest::Function`]: the build
         /// is that of [`CHECK`], and absent if there is nothing to check.
         3 = Check(JudgeFunction),
+        /// A stored version of a function; from protocol 4 on. Answered like [`JudgeRequest::Function`], but a group that the
+        /// configuration has no more does not refuse it: a start of fnd would lose a function that served.
+        4 = Stored(JudgeFunction),
     }
 }
 

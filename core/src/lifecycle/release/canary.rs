@@ -74,6 +74,20 @@ impl Releases {
         Some(canary.version)
     }
 
+    /// Returns the release that is to serve, because it was promoted.
+    pub(super) fn promoted(&self) -> Option<Version> {
+        let canary = self.canary.as_ref().filter(|canary| canary.promoted)?;
+        Some(canary.version)
+    }
+
+    /// Returns the release that is to serve in place of one whose copy cannot be installed: nothing serves, and a person has promoted
+    /// it.
+    #[must_use]
+    pub fn promoted_instead_of(&self, refused: Version) -> Option<Version> {
+        let is_away = !self.live && self.hold.is_none();
+        self.promoted().filter(|promoted| is_away && *promoted != refused)
+    }
+
     /// Handles new content of the file: a canary of other content is over.
     pub(super) fn canary_follows(&mut self, (version, content): (Version, Version)) {
         let same = |canary: &Canary| {

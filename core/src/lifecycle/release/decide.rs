@@ -186,7 +186,8 @@ impl Releases {
                 self.revive(held).or(Some(held))
             }
             Some(hold) => Some(hold.version),
-            None => self.to_revive(),
+            // The copy of a promotion is dropped if the file waits to be judged when it is asked for.
+            None => self.to_revive().or_else(|| self.promoted()),
         }
     }
 
@@ -220,10 +221,7 @@ impl Releases {
                 return Copied::Canary(canary.rules.percent);
             }
         }
-        let promoted = self
-            .canary
-            .as_ref()
-            .is_some_and(|canary| canary.promoted && canary.version == version);
+        let promoted = self.promoted() == Some(version);
         let serves = match &mut self.hold {
             Some(hold) if hold.version == asked => {
                 hold.version = version;
@@ -339,7 +337,7 @@ impl Releases {
         let content = |version| self.get(version).map(|release| release.load_key);
         match &self.hold {
             _ if content(before) == content(version) => {
-                format!("replaced by {name}: its interpreter, a secret or the settings changed")
+                format!("replaced by {name}: its interpreter, a secret, the settings or its packages changed")
             }
             Some(hold) if hold.version == version && hold.kind == HoldKind::Rollback => {
                 format!("rolled back to {name}")
@@ -385,6 +383,10 @@ impl Releases {
     fn give_way(&mut self, hold: Hold) {
         self.holds_again(hold.before);
         self.canary = hold.canary;
+        // The file may have been edited during the hold, and a canary is the content of the file.
+        if let JudgedContent::Good(version, content) = self.file {
+            self.canary_follows((version, content));
+        }
     }
 
     /// Puts an earlier hold in force again. Its release serves, and may have become another version meanwhile: by a new secret or

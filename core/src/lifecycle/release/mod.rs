@@ -162,16 +162,20 @@ impl Releases {
     /// Returns the versions that must stay on the disk.
     #[must_use]
     pub fn needed(&self) -> Vec<Version> {
-        // If the held release fails its trial, the one that was held before comes back, so that one stays, too.
+        // If the held release fails its trial, the one that was held before comes back, so that one stays, too. The same holds for
+        // the canary.
         let held = self
             .hold
             .iter()
             .flat_map(|hold| [Some(&**hold), hold.before.as_deref()]);
         let held = held.flatten().map(|hold| hold.version);
-        let canary = self.canary.as_ref().map(|canary| canary.version);
+        let canaries = [
+            self.canary.as_deref(),
+            self.hold.as_ref().and_then(|hold| hold.canary.as_deref()),
+        ];
         held.chain(self.serving)
             .chain(self.file.installed())
-            .chain(canary)
+            .chain(canaries.into_iter().flatten().map(|canary| canary.version))
             .collect()
     }
 

@@ -32,7 +32,9 @@ fn new_invocations_are_refused_until_there_is_room() {
     assert!(b.last.iter().any(is_told));
     b.full(Some("2 MiB of 1 MiB"));
     assert!(b.last.is_empty(), "nothing is new");
+    assert_eq!(b.s.full(&name("f")), Some("2 MiB of 1 MiB"));
     b.full(None);
+    assert_eq!(b.s.full(&name("f")), None);
     assert_eq!(b.submit(2), "note 2; spawn w1 a1 2");
 }
 

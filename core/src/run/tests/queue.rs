@@ -207,9 +207,12 @@ fn a_delayed_start_waits_for_its_instant() {
         ..submit("f", 1)
     })));
     assert_eq!(b.submit(2), "note 2; spawn w1 a1 2");
+    let begins_ms = |b: &Bench| b.s.invocation(id(1)).unwrap().next_attempt_ms;
+    assert_eq!(begins_ms(&b), Some(EPOCH_MS + 10_000), "people are shown it");
     b.code(1, 0);
     assert_eq!(b.wait(Duration::from_millis(9_999)), "");
     assert_eq!(b.wait(Duration::from_millis(1)), "spawn w2 a1 1");
+    assert_eq!(begins_ms(&b), None);
 }
 
 #[test]
@@ -266,6 +269,29 @@ fn what_can_never_fit_is_refused_in_words() {
     let words = "it needs 2 GiB of memory (limits.memory), more than the 1 GiB that all functions together may use ([node] memory)";
     assert_eq!(b.submit(1), format!("reply 1: invalid: {words}"));
     assert_eq!(b.s.function(&name("f")).unwrap().error.as_deref(), Some(words));
+}
+
+#[test]
+fn the_memory_of_a_machine_is_told_in_round_numbers() {
+    for (memory, spelled) in [
+        (1024 * MIB + 4096, "1 GiB"),
+        (1023 * MIB + 4096, "1023 MiB"),
+        (4096, "4 KiB"),
+    ] {
+        let mut b = Bench::new();
+        b.s.set_budget(NodeBudget {
+            memory,
+            cpu_milli: None,
+            workers: 1,
+        });
+        let large = Rules {
+            memory: 2048 * MIB,
+            ..rules()
+        };
+        b.event(installed("f", 1, large));
+        let error = b.s.function(&name("f")).unwrap().error.unwrap_or_default();
+        assert!(error.contains(&format!("more than the {spelled} that")), "{error}");
+    }
 }
 
 #[test]

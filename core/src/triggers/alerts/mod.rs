@@ -52,6 +52,8 @@ pub struct AlertChange {
     pub health: Option<Health>,
     /// The call that tells of the change; absent if the state only has to be stored.
     pub alert: Option<Alert>,
+    /// Whether the status of the function shows another alert than before, or no alert any more.
+    pub is_shown: bool,
 }
 
 /// The state of every function that has an `[alert]`.
@@ -88,10 +90,12 @@ impl Alerts {
                 self.due.remove(&(due_ms, function.clone()));
             }
             let restored = self.restored.remove(function).is_some();
+            let is_shown = known.as_ref().is_some_and(|known| known.health.notified.is_some());
             return (known.is_some() || restored).then(|| AlertChange {
                 function: function.clone(),
                 health: None,
                 alert: None,
+                is_shown,
             });
         };
         let restored = self.restored.remove(function);
@@ -258,8 +262,10 @@ impl Alerts {
         self.functions
             .extend(watched.map(|watched| (function.clone(), watched)));
         let changed = health != before && !is_stored;
+        let notified = |health: &Option<Health>| health.as_ref().and_then(|health| health.notified);
         (changed || alert.is_some()).then(|| AlertChange {
             function: function.clone(),
+            is_shown: notified(&health) != notified(&before),
             health,
             alert,
         })

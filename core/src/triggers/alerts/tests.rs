@@ -280,6 +280,21 @@ fn rules_that_name_less_recover_silently() {
     assert_eq!(alerts.set(5, &name("f"), None), None);
 }
 
+#[test]
+fn a_change_says_whether_the_status_shows_another_alert() {
+    let rules = rules(2, None);
+    let mut alerts = watching(rules.clone());
+    let shown = |change: Option<AlertChange>| change.map(|change| change.is_shown);
+    let failed = |alerts: &mut Alerts| shown(alerts.ended(1, &record(RunState::Failed, Trigger::Manual, 1)));
+    assert_eq!(failed(&mut alerts), Some(false), "it is only counted");
+    assert_eq!(failed(&mut alerts), Some(true));
+    assert_eq!(failed(&mut alerts), None, "it is told already");
+    let gone = restart(&alerts, &rules, 2).set(3, &name("f"), None);
+    assert_eq!(shown(gone), Some(true), "nobody is called any more");
+    let succeeded = alerts.ended(2, &record(RunState::Succeeded, Trigger::Manual, 2));
+    assert_eq!(shown(succeeded), Some(true));
+}
+
 /// A step of the property.
 #[derive(Debug, Clone)]
 enum Step {

@@ -73,6 +73,8 @@ pub struct Schedules {
     due: BTreeSet<(u64, FunctionName, usize)>,
     /// The schedules, by function and key, whose mark the ledger is storing. Their next slots wait for its answer.
     held: BTreeSet<(FunctionName, Arc<str>)>,
+    /// The functions of which the clock has come to a mark that was too far ahead, until their marks are stored.
+    reached: BTreeSet<FunctionName>,
     /// Marks of the ledger whose functions are not set yet.
     restored: BTreeMap<FunctionName, Vec<LastSlot>>,
 }
@@ -219,6 +221,7 @@ impl Schedules {
             let Some(entry) = entry else { continue };
             if let Some(ahead) = entry.ahead_ms.take_if(|ahead| *ahead <= now_ms) {
                 entry.last_ms = entry.last_ms.max(ahead);
+                self.reached.insert(function.clone());
             }
             let before = entry.mark();
             let slots = occurrence::due(&entry.plan, entry.last_ms, now_ms);
@@ -241,6 +244,19 @@ impl Schedules {
         }
         self.due.extend(next);
         due
+    }
+
+    /// Returns the marks to store of functions whose clock has come to a mark that was too far ahead. Without a slot since then,
+    /// nothing else stores that: if the clock goes back by hours and fnd starts anew, the slots of these hours would be handled again.
+    /// While the ledger is storing a mark of a function, that function waits: its other marks may still be taken back.
+    pub fn take_reached(&mut self) -> Vec<Marks> {
+        let held: BTreeSet<_> = self.held.iter().map(|(function, _)| function).collect();
+        let reached: Vec<_> = self
+            .reached
+            .extract_if(.., |function| !held.contains(function))
+            .collect();
+        let known = reached.into_iter().filter(|name| self.functions.contains_key(name));
+        known.map(|function| self.marks(&function)).collect()
     }
 
     /// Lets the next slots of a schedule wait until [`release`](Self::release): the ledger is storing its mark. If the ledger

@@ -263,6 +263,30 @@ fn slots_that_were_handled_do_not_run_again_when_a_clock_goes_back_and_forward_b
 }
 
 #[test]
+fn a_mark_that_the_clock_has_come_to_is_stored_without_a_slot() {
+    let hourly = || plans(&[schedule(Some("0 * * * *"), None)]);
+    let mut table = of(&[schedule(Some("0 * * * *"), None)]);
+    let ran = START + 72 * HOUR;
+    let _missed = table.due(ran);
+    let mark = table.due(ran).remove(0).mark;
+    let _ = table.clock_was_set(START + 24 * HOUR);
+    assert!(table.due(ran + 1).is_empty());
+    table.hold(&name("f"), &mark.key);
+    assert!(
+        table.take_reached().is_empty(),
+        "the ledger is storing a mark that may be refused"
+    );
+    table.release(&name("f"), &mark.key);
+    let reached = table.take_reached();
+    assert_eq!(reached[0].marks, [mark]);
+    assert!(table.take_reached().is_empty(), "once");
+    // The clock goes back by two hours, and fnd starts anew.
+    let mut table = Schedules::new(reached);
+    assert_eq!(table.set(START + 70 * HOUR, &name("f"), hourly(), true), None);
+    assert_eq!(table.next_due(), Some(START + 73 * HOUR));
+}
+
+#[test]
 fn a_schedule_that_has_begun_anew_goes_on_although_a_slot_from_before_is_refused() {
     let mut table = of(&[schedule(Some("0 * * * *"), None)]);
     let right = START + 72 * HOUR;
@@ -459,7 +483,7 @@ proptest! {
                 Step::Restart(time) => {
                     now += time;
                     table = Schedules::new(vec![stored.clone()]);
-                    ahead = None;
+                    ahead = stored.marks[0].ahead_ms;
                     prop_assert_eq!(table.set(now, &function, plan(), active), None);
                     None
                 }
@@ -512,6 +536,7 @@ proptest! {
                 mark = due.mark.last_ms;
                 stored = Marks { function: function.clone(), marks: vec![due.mark] };
             }
+            stored = table.take_reached().pop().unwrap_or(stored);
             if active && !was_due {
                 // Nothing was due: no slot has passed whose jitter is over.
                 let plan = &plan()[0];

@@ -21,6 +21,7 @@ pub use read::{Query, read};
 pub use retention::{Bell, KeepOutput, Keeper};
 
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use record::RecordRead;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write as _};
@@ -160,7 +161,12 @@ impl LogStore {
         let directory = directory(&self.root, function);
         for segment in segments(&directory)? {
             let mut file = BufReader::new(File::open(segment_path(&directory, segment))?);
-            while let Some((record, _)) = record::decode(&mut file)? {
+            loop {
+                let record = match record::decode(&mut file)? {
+                    RecordRead::Whole(record, _) => record,
+                    RecordRead::Other(_) | RecordRead::Damaged(_) => continue,
+                    RecordRead::Lost | RecordRead::End => break,
+                };
                 if let Some(count) = attempts.get_mut(&(record.invocation, record.attempt)) {
                     let lines = Decoder::new(record.base_ms, &record.lines).count();
                     *count = record.first.saturating_add(lines as u64);
@@ -245,26 +251,37 @@ fn segments(directory: &Path) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Finds the position to append at. After a torn or damaged record this is a new segment, so that nothing is destroyed.
+/// Finds the position to append at. After a torn or damaged record this is a new segment, so that nothing is destroyed; the journal
+/// says so.
 fn recover(directory: &Path) -> io::Result<Position> {
     let Some(segment) = segments(directory)?.pop() else {
         make(directory)?;
         return Ok(Position { segment: 0, offset: 0 });
     };
-    let file = File::open(segment_path(directory, segment))?;
+    let path = segment_path(directory, segment);
+    let file = File::open(&path)?;
     let size = file.metadata()?.len();
     let mut reader = BufReader::new(file);
-    let mut offset = 0;
-    while let Some((_, size)) = record::decode(&mut reader)? {
-        offset += size;
+    let mut whole = 0;
+    loop {
+        match record::decode(&mut reader)? {
+            RecordRead::Whole(_, size) | RecordRead::Other(size) => whole += size,
+            RecordRead::Damaged(_) => {}
+            RecordRead::Lost | RecordRead::End => break,
+        }
     }
-    if size > offset {
+    let damaged = size.saturating_sub(whole);
+    if damaged > 0 {
+        tracing::warn!(
+            "{damaged} bytes of the output kept in `{}` are damaged or cut off, new output goes to another file",
+            path.display()
+        );
         return Ok(Position {
             segment: segment + 1,
             offset: 0,
         });
     }
-    Ok(Position { segment, offset })
+    Ok(Position { segment, offset: whole })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Reads kept output in two steps, so that memory does not grow with the text of the log: first the places of the lines
 //! that the query wants, then the text of one line after the other.
 
-use super::record::{self, OutputRecord};
+use super::record::{self, OutputRecord, RecordRead};
 use super::{Decoder, Line, Position, Stream, directory, segment_path, segments};
 use fnd_core::api::LogLine;
 use fnd_core::instant;
@@ -108,11 +108,11 @@ fn newest(directory: &Path, function: usize, query: &Query, tail: usize) -> VecD
                 here.pop_front();
             }
         };
-        let indexed = index(&path, segment, query, |time_ms, place| {
+        let indexed = index(&path, segment, query, |time_ms, kept| {
             add(IndexedLine {
                 time_ms,
                 function,
-                kept: Ok(place),
+                kept,
             });
         });
         match indexed {
@@ -130,44 +130,90 @@ fn newest(directory: &Path, function: usize, query: &Query, tail: usize) -> VecD
     last
 }
 
-/// Finds the lines of a segment that the query wants.
-fn index(path: &Path, segment: u32, query: &Query, mut found: impl FnMut(u64, LinePlace)) -> io::Result<()> {
+/// Finds the lines of a segment that the query wants, and the places where records are damaged.
+fn index(
+    path: &Path,
+    segment: u32,
+    query: &Query,
+    mut found: impl FnMut(u64, Result<LinePlace, String>),
+) -> io::Result<()> {
     let mut file = BufReader::new(File::open(path)?);
     let mut record = Position { segment, offset: 0 };
+    // Bytes of the damaged records since the last whole one, and the time of the last line before them.
+    let (mut damaged, mut before_ms) = (0, None);
     while query.end.is_none_or(|end| record < end) {
         let next = match query.invocation {
             Some(wanted) => record::decode_of(&mut file, wanted)?,
-            None => record::decode(&mut file)?.map(|(record, size)| (Some(record), size)),
+            None => record::decode(&mut file)?,
         };
-        let Some((decoded, size)) = next else { break };
-        if let Some(OutputRecord {
-            invocation,
-            attempt,
-            first,
-            base_ms,
-            lines,
-        }) = decoded
-        {
-            let end = record.offset + size;
-            let mut decoder = Decoder::new(base_ms, &lines);
-            while let Some(line) = decoder.next() {
-                if wants(query, &line) {
-                    let place = LinePlace {
-                        record,
-                        invocation,
-                        attempt,
-                        first,
-                        stream: line.stream,
-                        at: end - (decoder.rest().1.len() + line.text.len()) as u64,
-                        length: line.text.len(),
-                    };
-                    found(line.time_ms, place);
+        match next {
+            RecordRead::Whole(decoded, size) => {
+                let bytes = std::mem::take(&mut damaged);
+                if let Some((time_ms, note)) = damage(bytes, before_ms, decoded.base_ms, query) {
+                    found(time_ms, Err(note));
                 }
+                let last_ms = lines_of(&decoded, (record, size), query, |time_ms, place| {
+                    found(time_ms, Ok(place));
+                });
+                before_ms = last_ms.or(before_ms);
+                record.offset += size;
             }
+            RecordRead::Other(size) => record.offset += size,
+            RecordRead::Damaged(size) => {
+                damaged += size;
+                record.offset += size;
+            }
+            RecordRead::Lost => {
+                damaged += file.get_ref().metadata()?.len().saturating_sub(record.offset);
+                break;
+            }
+            RecordRead::End => break,
         }
-        record.offset += size;
+    }
+    if let Some((time_ms, note)) = damage(damaged, before_ms, written_ms(path), query) {
+        found(time_ms, Err(note));
     }
     Ok(())
+}
+
+/// Finds the lines of a record that the query wants. Returns the time of its last line.
+fn lines_of(
+    decoded: &OutputRecord,
+    (record, size): (Position, u64),
+    query: &Query,
+    mut found: impl FnMut(u64, LinePlace),
+) -> Option<u64> {
+    let end = record.offset + size;
+    let mut decoder = Decoder::new(decoded.base_ms, &decoded.lines);
+    let mut last_ms = None;
+    while let Some(line) = decoder.next() {
+        last_ms = Some(line.time_ms);
+        if wants(query, &line) {
+            let place = LinePlace {
+                record,
+                invocation: decoded.invocation,
+                attempt: decoded.attempt,
+                first: decoded.first,
+                stream: line.stream,
+                at: end - (decoder.rest().1.len() + line.text.len()) as u64,
+                length: line.text.len(),
+            };
+            found(line.time_ms, place);
+        }
+    }
+    last_ms
+}
+
+/// Returns the text of a line of fnd in the place of damaged records, with its time. Nothing knows when their lines arrived: after
+/// the line before them, and before the line after them.
+fn damage(bytes: u64, before_ms: Option<u64>, after_ms: u64, query: &Query) -> Option<(u64, String)> {
+    let time_ms = before_ms.unwrap_or(after_ms);
+    let may_be_wanted = query.since_ms.is_none_or(|since| after_ms >= since)
+        && query
+            .until_ms
+            .is_none_or(|until| before_ms.is_none_or(|before| before < until));
+    let note = || format!("output that is kept here is damaged: {bytes} bytes of it cannot be read");
+    (bytes > 0 && may_be_wanted).then(|| (time_ms, note()))
 }
 
 fn wants(query: &Query, line: &Line<'_>) -> bool {

@@ -1,7 +1,8 @@
 //! Records of a segment file: `length u32, crc32 u32`, then invocation, attempt, the number of the first line within
 //! the attempt, base time and encoded lines.
 //!
-//! The rest that a crash or a full disk leaves at the end is no valid record; reading stops there.
+//! The rest that a crash or a full disk leaves at the end is no whole record; reading stops there. A record that has other bytes
+//! than those that were written is stepped over by its length. If that is damaged, too, the rest of the segment is lost.
 
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::fs::File;
@@ -40,30 +41,41 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &OutputRecord<&[u8]>) {
     out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// Reads the next record. Returns it with its size in the file; nothing at the end of the file or if there is no valid
-/// record.
-pub(super) fn decode(file: &mut impl Read) -> io::Result<Option<(OutputRecord, u64)>> {
+/// What a segment file has at a place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum RecordRead {
+    /// A record, and its size in the file.
+    Whole(OutputRecord, u64),
+    /// A record of another invocation, of this size. Its lines were not read.
+    Other(u64),
+    /// A record of this size that has other bytes than those that were written. The next record follows it.
+    Damaged(u64),
+    /// Bytes that are no record. Nothing says where the next record begins.
+    Lost,
+    /// The end of the file, or a part of a record before it.
+    End,
+}
+
+/// Reads the next record.
+pub(super) fn decode(file: &mut impl Read) -> io::Result<RecordRead> {
     match decode_head(file)? {
-        Some(head) => decode_lines(file, &head),
-        None => Ok(None),
+        Ok(head) => decode_lines(file, &head),
+        Err(other) => Ok(other),
     }
 }
 
 /// Reads the next record like [`decode`] if it belongs to this invocation. Steps over another record without reading
-/// its lines, and returns only its size.
-pub(super) fn decode_of(
-    file: &mut BufReader<impl Read + Seek>,
-    wanted: InvocationId,
-) -> io::Result<Option<(Option<OutputRecord>, u64)>> {
-    let Some(head) = decode_head(file)? else {
-        return Ok(None);
-    };
-    if head.invocation() == wanted {
-        return Ok(decode_lines(file, &head)?.map(|(record, size)| (Some(record), size)));
+/// its lines.
+pub(super) fn decode_of(file: &mut BufReader<impl Read + Seek>, wanted: InvocationId) -> io::Result<RecordRead> {
+    match decode_head(file)? {
+        Ok(head) if head.invocation() == wanted => decode_lines(file, &head),
+        Ok(head) => {
+            // The checksum is not compared, since only the length of this record is used. The buffered bytes are kept.
+            file.seek_relative(i64::try_from(head.lines).unwrap_or(i64::MAX))?;
+            Ok(RecordRead::Other(head.size()))
+        }
+        Err(other) => Ok(other),
     }
-    // The checksum is not compared, since only the length of this record is used. The buffered bytes are kept.
-    file.seek_relative(i64::try_from(head.lines).unwrap_or(i64::MAX))?;
-    Ok(Some((None, head.size())))
 }
 
 /// Returns whether the record at an offset has these lines: those of an attempt, from the number of the first.
@@ -71,7 +83,7 @@ pub(super) fn is_at(file: &File, offset: u64, lines: (InvocationId, Attempt, u64
     let mut bytes = [0; 8 + HEAD];
     file.read_exact_at(&mut bytes, offset)?;
     let head = decode_head(&mut bytes.as_slice())?;
-    Ok(head.is_some_and(|head| (head.invocation(), head.attempt(), head.first()) == lines))
+    Ok(head.is_ok_and(|head| (head.invocation(), head.attempt(), head.first()) == lines))
 }
 
 /// The part of a record before its lines.
@@ -101,35 +113,36 @@ impl RecordHead {
     }
 }
 
-fn decode_head(file: &mut impl Read) -> io::Result<Option<RecordHead>> {
+/// Reads the next head; an error is what is there in its place.
+fn decode_head(file: &mut impl Read) -> io::Result<Result<RecordHead, RecordRead>> {
     let mut prefix = [0; 8];
     let mut bytes = [0; HEAD];
     if !fill(file, &mut prefix)? {
-        return Ok(None);
+        return Ok(Err(RecordRead::End));
     }
     let [a, b, c, d, e, f, g, h] = prefix;
     let length = u32::from_le_bytes([a, b, c, d]) as usize;
-    let Some(lines) = length.checked_sub(HEAD) else {
-        return Ok(None);
-    };
     // A record is filled line by line, so it exceeds its limit by less than one line.
-    if lines > 2 * LINES_MAX || !fill(file, &mut bytes)? {
-        return Ok(None);
+    let Some(lines) = length.checked_sub(HEAD).filter(|lines| *lines <= 2 * LINES_MAX) else {
+        return Ok(Err(RecordRead::Lost));
+    };
+    if !fill(file, &mut bytes)? {
+        return Ok(Err(RecordRead::End));
     }
     let checksum = u32::from_le_bytes([e, f, g, h]);
-    Ok(Some(RecordHead { checksum, bytes, lines }))
+    Ok(Ok(RecordHead { checksum, bytes, lines }))
 }
 
-fn decode_lines(file: &mut impl Read, head: &RecordHead) -> io::Result<Option<(OutputRecord, u64)>> {
+fn decode_lines(file: &mut impl Read, head: &RecordHead) -> io::Result<RecordRead> {
     let mut lines = vec![0; head.lines];
     if !fill(file, &mut lines)? {
-        return Ok(None);
+        return Ok(RecordRead::End);
     }
     let mut checksum = crc32fast::Hasher::new();
     checksum.update(&head.bytes);
     checksum.update(&lines);
     if checksum.finalize() != head.checksum {
-        return Ok(None);
+        return Ok(RecordRead::Damaged(head.size()));
     }
     let record = OutputRecord {
         invocation: head.invocation(),
@@ -138,7 +151,7 @@ fn decode_lines(file: &mut impl Read, head: &RecordHead) -> io::Result<Option<(O
         base_ms: u64::try_from(number(&head.bytes[28..36])).unwrap_or(u64::MAX),
         lines,
     };
-    Ok(Some((record, head.size())))
+    Ok(RecordRead::Whole(record, head.size()))
 }
 
 /// Reads a little-endian number.
@@ -160,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_torn_or_flipped_byte_ends_reading() {
+    fn a_record_with_a_torn_or_flipped_byte_is_not_read() {
         let mut bytes = Vec::new();
         let record = OutputRecord {
             invocation: InvocationId(7),
@@ -180,12 +193,19 @@ mod tests {
             },
         );
         let size = bytes.len() as u64;
-        assert_eq!(decode(&mut bytes.as_slice()).unwrap(), Some((record, size)));
+        let read = decode(&mut bytes.as_slice()).unwrap();
+        assert_eq!(read, RecordRead::Whole(record, size));
         for cut in 0..bytes.len() {
-            assert_eq!(decode(&mut &bytes[..cut]).unwrap(), None, "cut at {cut}");
+            assert_eq!(decode(&mut &bytes[..cut]).unwrap(), RecordRead::End, "cut at {cut}");
             let mut flipped = bytes.clone();
             flipped[cut] ^= 0x10;
-            assert_eq!(decode(&mut flipped.as_slice()).unwrap(), None, "flipped at {cut}");
+            let expected = match cut {
+                // With its low bytes, the length is that of a record behind the end of the file; with the others, that of none.
+                0..2 => RecordRead::End,
+                2..4 => RecordRead::Lost,
+                _ => RecordRead::Damaged(size),
+            };
+            assert_eq!(decode(&mut flipped.as_slice()).unwrap(), expected, "flipped at {cut}");
         }
     }
 
@@ -207,9 +227,19 @@ mod tests {
         let mut file = BufReader::new(io::Cursor::new(&bytes));
         let mut seen = Vec::new();
         let mut at = 0;
-        while let Some((record, size)) = decode_of(&mut file, InvocationId(2)).unwrap() {
-            at += size;
-            seen.push(record.map(|record| record.lines));
+        loop {
+            match decode_of(&mut file, InvocationId(2)).unwrap() {
+                RecordRead::Whole(record, size) => {
+                    at += size;
+                    seen.push(Some(record.lines));
+                }
+                RecordRead::Other(size) => {
+                    at += size;
+                    seen.push(None);
+                }
+                RecordRead::Damaged(_) | RecordRead::Lost => panic!("nothing is damaged"),
+                RecordRead::End => break,
+            }
         }
         assert_eq!(seen, [None, Some(b"wanted".to_vec()), None, Some(b"again".to_vec())]);
         assert_eq!(at, bytes.len() as u64);

@@ -115,6 +115,90 @@ fn a_torn_tail_hides_nothing_and_writing_goes_on() {
 }
 
 #[test]
+fn damage_in_the_middle_is_said_and_hides_no_other_output() {
+    let root = tempfile::tempdir().unwrap();
+    let path = segment_path(&directory(root.path(), &name()), 0);
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    let mut ends = Vec::new();
+    for (id, text) in [(1, "a"), (2, "b"), (1, "c")] {
+        let time_ms = 1000 * (ends.len() as u64 + 1);
+        store
+            .append(&name(), InvocationId(id), Attempt(1), &mut lines(&[text], time_ms))
+            .unwrap();
+        ends.push(usize::try_from(path.metadata().unwrap().len()).unwrap());
+    }
+    let whole = std::fs::read(&path).unwrap();
+    let damage = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x55;
+        std::fs::write(&path, bytes).unwrap();
+    };
+    let note = |bytes: usize| format!("output that is kept here is damaged: {bytes} bytes of it cannot be read");
+    let (second, rest) = (note(ends[1] - ends[0]), note(ends[2] - ends[0]));
+    let of = |query: Query| texts(root.path(), &query);
+
+    damage(ends[1] - 1);
+    assert_eq!(of(Query::default()), ["a", second.as_str(), "c"]);
+    let tail = |tail| Query {
+        tail: Some(tail),
+        ..Query::default()
+    };
+    assert_eq!(
+        (of(tail(1)), of(tail(2))),
+        (vec!["c".to_owned()], vec![second.clone(), "c".to_owned()])
+    );
+    let of_run = |id| Query {
+        invocation: Some(InvocationId(id)),
+        ..Query::default()
+    };
+    assert_eq!(
+        (of(of_run(1)), of(of_run(2))),
+        (vec!["a".to_owned(), "c".to_owned()], vec![second.clone()])
+    );
+    let since = |since| Query {
+        since_ms: Some(since),
+        ..Query::default()
+    };
+    assert_eq!(
+        (of(since(3000)), of(since(3001))),
+        (vec![second.clone(), "c".to_owned()], vec![])
+    );
+    let until = |until| Query {
+        until_ms: Some(until),
+        ..Query::default()
+    };
+    assert_eq!(
+        (of(until(1001)), of(until(1000))),
+        (vec!["a".to_owned(), second.clone()], vec![])
+    );
+    // The lines after it are counted, too: otherwise a restart would store them again.
+    let mut counts = HashMap::from([((InvocationId(1), Attempt(1)), 0)]);
+    store.count(&name(), &mut counts).unwrap();
+    assert_eq!(counts[&(InvocationId(1), Attempt(1))], 1);
+
+    damage(ends[0] + 3);
+    assert_eq!(
+        of(Query::default()),
+        ["a", rest.as_str()],
+        "nothing says where the next record begins"
+    );
+    damage(3);
+    assert_eq!(of(Query::default()), [note(whole.len())]);
+
+    damage(ends[1] - 1);
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    store
+        .append(&name(), InvocationId(3), Attempt(1), &mut lines(&["d"], 4000))
+        .unwrap();
+    assert_eq!(of(Query::default()), ["a", second.as_str(), "c", "d"]);
+    assert_eq!(
+        std::fs::read(&path).unwrap().len(),
+        whole.len(),
+        "nothing was destroyed"
+    );
+}
+
+#[test]
 fn old_segments_go_and_the_newest_lines_stay() {
     let root = tempfile::tempdir().unwrap();
     let mut store = LogStore::new(root.path().into(), 1000, Bell::of(&name(), 3000));

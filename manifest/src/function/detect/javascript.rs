@@ -197,8 +197,6 @@ fn tokens<'a>(code: &str, text: &'a str) -> Vec<(usize, &'a str)> {
 /// Finds regular expressions and white space, also white space outside of ASCII.
 fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
     match lexer.rest() {
-        // JavaScript reads `/*/` as the beginning of a comment; here it is a whole comment.
-        [b'/', b'*', b'/', ..] => Some(Lexeme::Blank(3)),
         [b'/', b'/' | b'*', ..] => None,
         rest @ [b'/', ..] if lexer.at >= lexer.no_regex && begins_regex(lexer) => {
             let width = regex(rest);

@@ -249,6 +249,8 @@ mod tests {
                 "`a ${b({})} c` \"é\" = /[/]/g",
                 ".....b({}).....\"'''.=......g",
             ),
+            // The end of a comment is no part of its beginning.
+            (javascript::SYNTAX, "/*/ a */ b", ".........b"),
             (
                 ruby::SYNTAX,
                 "\"#{a %(c (d) e)}\" <<~F\n  g\n F\nh",

@@ -425,6 +425,50 @@ fn subscriptions_that_cannot_be() {
 }
 
 #[test]
+fn mistakes_are_reported_together_with_a_runtime_that_is_not_known() {
+    let own = "runtime = \"pyhton\"\nsize = \"XXL\"\n[queue]\ngroup = \"db\"\nper_key = 2\n[retry]\ninterval = \"10s\"\nmax_interval = \"1s\"\n[poll]\nrepeat = \"1h\"\nuntil = \"1m\"\n";
+    let expected = [
+        "2:8 unknown-size: ",
+        "4:9 unknown-group: ",
+        "5:11 impossible: ",
+        "8:16 impossible: ",
+        "11:9 impossible: ",
+    ];
+    let check = |found: &[Diagnostic], more: &[&str]| {
+        let found = reported(found);
+        for expected in expected.iter().chain(more) {
+            assert!(
+                found.iter().any(|line| line.starts_with(expected)),
+                "{expected}: {found:?}"
+            );
+        }
+        assert_eq!(found.len(), expected.len() + more.len(), "{found:?}");
+    };
+    let of = |code: &[u8]| {
+        let judged = judge("").function(&single(file("/f/x.sh", code), Some(own)));
+        judged.verdict.diagnostics
+    };
+    check(&of(b"echo\n"), &["1:11 unknown-runtime: "]);
+    check(&judge("").manifest("/f/x.toml", own.as_bytes()), &[]);
+    // Neither is the code of a source known before it is fetched.
+    let source = JudgeFunction {
+        name: FunctionName::new("x").unwrap(),
+        files: Vec::new(),
+        manifest: Some(file(
+            "/f/x/function.toml",
+            b"[source]\ngit = \"https://example.com/x.git\"\nref = \"main\"\n[queue]\ngroup = \"db\"\n",
+        )),
+        form: CodeLayout::Directory,
+    };
+    let judged = judge("").function(&source);
+    assert_eq!(
+        reported(&judged.verdict.diagnostics),
+        ["5:9 unknown-group: unknown group `db`"]
+    );
+    assert!(judged.build.is_none(), "nothing is fetched");
+}
+
+#[test]
 fn groups_and_keys_that_cannot_be() {
     let settings = "[groups]\ndb = { max = 2 }\nlicence = { max = 1 }\n";
     let of = |settings: &str, own: &str| {
@@ -453,6 +497,29 @@ fn groups_and_keys_that_cannot_be() {
             .unwrap_or_default()
             .contains("`fnd.toml` has no groups")
     );
+    // A stored version goes on without its group. Its other mistakes refuse it, as they refuse a file.
+    for (own, is_accepted) in [
+        ("[queue]\ngroup = \"db\"\n", true),
+        ("[queue]\ngroup = \"db\"\nper_key = 2\n", false),
+    ] {
+        let function = single(file("/f/x.sh", b"echo\n"), Some(own));
+        for (request, is_accepted) in [
+            (JudgeRequest::Function(function.clone()), false),
+            (JudgeRequest::Check(function.clone()), false),
+            (JudgeRequest::Stored(function), is_accepted),
+        ] {
+            let JudgeReply::Function(judgment) = judge("").answer(&request) else {
+                panic!("another answer")
+            };
+            assert_eq!(judgment.verdict.plan.is_some(), is_accepted, "{own}");
+            let verdict: Verdict = serde_json::from_slice(&judgment.verdict.document.0).unwrap();
+            let group = verdict
+                .manifest
+                .as_ref()
+                .and_then(|manifest| manifest.queue.group.as_deref());
+            assert_eq!(group, is_accepted.then_some("db"), "{own}");
+        }
+    }
     for (own, expected) in [
         ("[queue]\nper_key = 2\n", "2:11 impossible: `queue.per_key` counts"),
         ("[queue]\nkey = \"body.a\"\nper_key = 0\n", "3:11 "),
