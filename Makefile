@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help setup run test test-vm test-crash test-storm simulate bench deb lint fmt fuzz properties clean
+.PHONY: help setup run test test-vm test-crash test-nats test-storm simulate bench deb lint fmt fuzz properties clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -32,6 +32,12 @@ test-storm: ## everything at random under load: edits, kills, shortages, clock s
 	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
 	@env FND_STORM_SECONDS=$(or $(SECONDS),300) FND_STORM_SEED=$${SEED:-random} STORM=$${STORM:-all} FND_REQUIRE=root,cgroup \
 		$(CARGO) test --locked -p fnd-tests --test it -- in_a_storm --nocapture
+
+test-nats: ## kill parts of three nodes on one stream 200 times under load, with partitions (KILLS=N, SEED=N to choose), and compare what the functions noted
+	@scripts/setup.sh --ci
+	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
+	@env FND_NATS_KILLS=$${KILLS:-200} $${SEED:+FND_NATS_SEED=$$SEED} FND_REQUIRE=root,cgroup,nats \
+		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_and_partitions --nocapture
 
 simulate: ## run the daemon in 2000 simulated worlds in which everything goes wrong (SEEDS=N, SEED=N to see one happen, MUTANTS=1 to test the simulation)
 	@scripts/simulate.sh

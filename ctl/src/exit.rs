@@ -50,7 +50,7 @@ impl Exit {
             | Code::KeyReused
             | Code::HeadersTooLarge => Self::Usage,
             Code::NotAllowed | Code::Unauthorized | Code::ChainTooLong | Code::NotUploaded => Self::NotAllowed,
-            Code::NotFound | Code::NotSupportedYet => Self::NoSuchThing,
+            Code::NotFound | Code::NotConfigured | Code::NotSupportedYet => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
             Code::NotKept => Self::NoSuchThing,
             Code::QueueFull
@@ -179,6 +179,7 @@ mod tests {
             (Code::Skipped, 1),
             (Code::BadJson, 2),
             (Code::NotFound, 3),
+            (Code::NotConfigured, 3),
             (Code::NotAllowed, 5),
             (Code::Timeout, 6),
             (Code::QueueFull, 7),

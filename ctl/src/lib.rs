@@ -242,6 +242,7 @@ fn pages(verb: &Verb) -> bool {
         Verb::Events(args) => !args.follow,
         Verb::DeadLetters(args) => args.only_reads(),
         Verb::Schedules(args) => args.only_reads(),
+        Verb::Nats(args) => args.only_reads(),
         Verb::Show(_)
         | Verb::History(_)
         | Verb::Audit(_)
@@ -276,7 +277,7 @@ fn fits(format: Format, verb: &Verb) -> Result<(), CommandFailure> {
     }
     if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
-                       `releases`, `runtimes`, `schedules`, `secret`, `binding`, `state`, `home` and `sizes` have it";
+                       `releases`, `runtimes`, `schedules`, `nats`, `secret`, `binding`, `state`, `home` and `sizes` have it";
         return Err(CommandFailure::usage(message));
     }
     Ok(())
@@ -300,6 +301,7 @@ fn prints_table(verb: &Verb) -> bool {
             | Verb::Runtimes(_)
             | Verb::Routes(_)
             | Verb::Schedules(_)
+            | Verb::Nats(_)
             | Verb::Secret(_)
             | Verb::Binding(_)
             | Verb::State(_)
@@ -351,6 +353,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         Verb::Reload(Lazy(args)) => c::reload::run(context, args).await,
         Verb::Runtimes(Lazy(args)) => c::runtimes::run(context, args).await,
         Verb::Schedules(Lazy(args)) => c::schedules::run(context, args).await,
+        Verb::Nats(Lazy(args)) => c::nats::run(context, args).await,
         Verb::Routes(Lazy(args)) => c::routes::run(context, args).await,
         Verb::Secret(Lazy(args)) => c::secret::run(context, args).await,
         Verb::Binding(Lazy(args)) => c::binding::run(context, args).await,

@@ -53,6 +53,14 @@ pub fn monotonic() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
+/// Returns for how long the machine was suspended since it was started.
+#[must_use]
+pub(crate) fn suspended() -> Duration {
+    let of = |clock| Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default();
+    let since_start = of(rustix::time::ClockId::Boottime);
+    since_start.saturating_sub(of(rustix::time::ClockId::Monotonic))
+}
+
 /// Returns the wall clock in Unix milliseconds; 0 where it shows a time before 1970.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is the only caller of now()")]

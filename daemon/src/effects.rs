@@ -36,6 +36,11 @@ pub(crate) mod fuse {
         REST.set(things);
     }
 
+    /// Returns how many things still leave fnd; absent: all do.
+    pub(crate) fn rest() -> Option<u32> {
+        REST.get()
+    }
+
     /// Returns whether nothing leaves fnd any more.
     pub(crate) fn has_burnt() -> bool {
         REST.get() == Some(0)

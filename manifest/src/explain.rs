@@ -285,7 +285,19 @@ pub const DIAGNOSTICS: &[(&str, &str)] = &[
         "public",
         "Other machines can reach this address, so `[http]` needs `public = true`: nobody opens a port by mistake.",
     ),
-    ("twice", "Two entries of the manifest are for the same requests."),
+    (
+        "twice",
+        "Two entries of the manifest are for the same requests, files, events or messages.",
+    ),
+    (
+        "route-taken",
+        "Another function, or `[http] events` of fnd.toml, has the route already and keeps it. `fndctl routes` shows them.",
+    ),
+    (
+        "consumer-taken",
+        "Another function has an entry of `[[nats]]` with this stream and this consumer already and keeps it: each message would run \
+         one of the two functions only, by chance.",
+    ),
     (
         "yaml",
         "The file is no valid YAML, or is too large or too deeply nested.",
@@ -328,6 +340,7 @@ mod tests {
             include_str!("schema/source.rs"),
             include_str!("resolve/mod.rs"),
             include_str!("resolve/environment.rs"),
+            include_str!("resolve/nats.rs"),
             include_str!("function/inline.rs"),
             include_str!("function/near_block.rs"),
             include_str!("function/project.rs"),

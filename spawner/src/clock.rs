@@ -1,13 +1,11 @@
 //! Reads the clock; no other module does.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-/// Returns the monotonic time since the first call of this function.
-#[expect(clippy::disallowed_methods, reason = "the clock of idle launchers, of the grace and of the judge")]
+/// Returns the monotonic time since boot: the clock of fnd and of epoll, so an instant that fnd names is the same one here.
 pub fn now() -> Duration {
-    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-    START.get_or_init(Instant::now).elapsed()
+    Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
 }
 
 /// Returns whether the kernel's last tick was at this time of the wall clock. The kernel stamps files with that time.
@@ -16,8 +14,7 @@ pub fn is_tick(seconds: i64, nanoseconds: i64) -> bool {
 }
 
 /// Returns the wall clock in Unix milliseconds, for exits that are reported after a restart.
-#[expect(clippy::disallowed_methods, reason = "the spawner's own clock")]
 pub fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = Duration::try_from(clock_gettime(ClockId::Realtime)).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -19,6 +19,7 @@ mod language;
 mod listener;
 mod load;
 mod memory;
+mod nats;
 mod peers;
 mod pinned;
 mod raw;
@@ -47,7 +48,7 @@ const OPEN: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\
 const AS_SHIPPED: &str = "[sandbox]\nprofile = \"strict\"\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "scripts",
     "handlers",
     "pinned",
@@ -58,6 +59,7 @@ const PARTS: [&str; 10] = [
     "files",
     "schedules",
     "drops",
+    "nats",
 ];
 
 fn main() -> ExitCode {
@@ -115,7 +117,8 @@ fn measure_parts(arguments: Vec<String>) -> ExitCode {
             "flood" => flood::measure(rounds, (1 << 30) / part_of, &mut table),
             "files" => files::measure(rounds, 10_000 / part_of, &mut table),
             "schedules" => schedules::measure(10_000 / part_of, &mut table),
-            _ => drops::measure(rounds, 100_000 / part_of, &mut table),
+            "drops" => drops::measure(rounds, 100_000 / part_of, &mut table),
+            _ => nats::measure(rounds, 10_000 / part_of, &mut table),
         }
     }
     println!("{table}");

@@ -28,6 +28,7 @@
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
 //! - `moving`: what `fndctl import` makes of crontabs, units and other files runs as before
+//! - `nats`: messages of NATS JetStream on one and on several nodes
 //! - `quotas`: homes and caches that are full
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -96,6 +97,7 @@ mod messages;
 mod metrics;
 mod mistakes;
 mod moving;
+mod nats;
 mod new;
 mod output;
 mod quotas;

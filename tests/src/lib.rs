@@ -16,6 +16,7 @@
 //! - `install`: installs functions with a manifest and waits until they serve
 //! - `leftovers`: what a stopped fnd must not leave
 //! - `mount`: a small file system
+//! - `nats`: a server of NATS
 //! - `programs`: where programs and interpreters are
 //! - `require`: what a test needs of the machine
 //! - `tamper`: changes system calls of an fnd, by strace
@@ -31,6 +32,7 @@ pub mod http_stub;
 pub mod install;
 pub mod leftovers;
 pub mod mount;
+pub mod nats;
 pub mod programs;
 pub mod require;
 pub mod tamper;

@@ -99,6 +99,31 @@ pub fn uv() -> Option<PathBuf> {
     Some(target.join("tools/uv/bin/uv")).filter(|path| path.exists())
 }
 
+/// Returns the nats-server that set-up brought: `FND_NATS`, or that one.
+#[must_use]
+pub fn nats() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("FND_NATS").filter(|path| !path.is_empty()) {
+        return Some(PathBuf::from(path)).filter(|path| path.exists());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Some(target.join("tools/nats/bin/nats-server")).filter(|path| path.exists())
+}
+
+/// Returns the nats-server of Debian, the oldest one that fnd works with: `FND_NATS_FLOOR`, the one that set-up unpacked, or the
+/// one that is installed.
+#[must_use]
+pub fn nats_floor() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("FND_NATS_FLOOR").filter(|path| !path.is_empty()) {
+        return Some(PathBuf::from(path)).filter(|path| path.exists());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let roots = [target.join("nats-floor"), PathBuf::from("/")];
+    let places = roots
+        .iter()
+        .flat_map(|root| ["usr/sbin", "usr/bin"].map(|place| root.join(place).join("nats-server")));
+    places.into_iter().find(|path| path.exists())
+}
+
 /// Returns the browser chromium: `FND_CHROMIUM`, or the one that is installed.
 #[must_use]
 pub fn chromium() -> Option<PathBuf> {

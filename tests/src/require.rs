@@ -80,6 +80,12 @@ fn missing(need: &str) -> Option<&'static str> {
         "go" => (!Path::new("/usr/bin/go").exists()).then_some("no go: run scripts/setup.sh --ci"),
         "lua" => (!Path::new("/usr/bin/lua5.4").exists()).then_some("no lua: run scripts/setup.sh --ci"),
         "mono" => (!Path::new("/usr/bin/mcs").exists()).then_some("no mono: run scripts/setup.sh --ci"),
+        "nats" => programs::nats()
+            .is_none()
+            .then_some("no nats-server: run scripts/setup.sh --ci, or set FND_NATS"),
+        "nats_floor" => programs::nats_floor()
+            .is_none()
+            .then_some("no nats-server of Debian: run scripts/setup.sh --ci, or set FND_NATS_FLOOR"),
         "php" => (!Path::new("/usr/bin/php").exists()).then_some("no php: run scripts/setup.sh --ci"),
         "bundler" => (!Path::new("/usr/bin/bundle").exists()).then_some("no bundler: run scripts/setup.sh --ci"),
         "composer" => (!Path::new("/usr/bin/composer").exists()).then_some("no composer: run scripts/setup.sh --ci"),

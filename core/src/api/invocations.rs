@@ -34,6 +34,9 @@ pub struct InvocationView {
     /// `failed` if a function that a hook of the invocation called has failed, and the hook says `on_failure = "fail"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook: Option<HookEnd>,
+    /// The node whose record of the same message counts, in place of this one; only in the view of one invocation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded_by: Option<String>,
     /// Version of the last attempt.
     #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>")]
@@ -208,6 +211,7 @@ impl InvocationView {
             message: record.message.clone(),
             exhausted: record.exhausted,
             hook: None,
+            superseded_by: None,
             version: record.version,
             accepted_at: instant::text(record.accepted_ms),
             started_at: record.started_ms.map(instant::text),

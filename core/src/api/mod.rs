@@ -4,9 +4,11 @@
 //! the value is known to be absent.
 //!
 //! - `audit`: what callers did.
+//! - `codes`: the code of each end and of each refusal.
 //! - `events`: events that were accepted.
 //! - `functions`: functions, with their last execution; the content of status files.
 //! - `invocations`: invocations, attempts and dead letters.
+//! - `nats`: the connection to NATS, and the entries of `[[nats]]`.
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
 //! - `problem`: refusals, and the one table of their codes.
 //! - `releases`: the releases of functions, and their files.
@@ -18,10 +20,12 @@
 //! - `components`: their schemas.
 
 mod audit;
+mod codes;
 mod components;
 mod events;
 mod functions;
 mod invocations;
+mod nats;
 mod node;
 pub mod problem;
 mod releases;
@@ -41,6 +45,7 @@ pub use functions::{
 pub use invocations::{
     AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,
 };
+pub use nats::{NatsState, NatsTriggerView, NatsView, PublishedMessage, ReleasedClaim};
 pub use node::{
     Changed, DiskUse, LAYERS, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList,
     SizeView, ValidateReport, ValidateRequest,

@@ -58,6 +58,8 @@ pub enum Code {
     WaitsForItself,
     /// No such path, function or invocation.
     NotFound,
+    /// A part of fnd that `fnd.toml` does not turn on.
+    NotConfigured,
     /// A path or parameter of a later version of fnd.
     NotSupportedYet,
     /// The path exists, but not with this method.
@@ -119,7 +121,7 @@ pub enum Code {
 }
 
 /// Code, text form, HTTP status, meaning.
-const TABLE: [(Code, &str, u16, &str); 37] = [
+const TABLE: [(Code, &str, u16, &str); 38] = [
     (
         Code::BadRequest,
         "bad-request",
@@ -167,6 +169,12 @@ const TABLE: [(Code, &str, u16, &str); 37] = [
         "not-found",
         404,
         "There is no such function, invocation or path; an invocation may have been deleted from the history.",
+    ),
+    (
+        Code::NotConfigured,
+        "not-configured",
+        404,
+        "`fnd.toml` does not turn on what the request is about; the detail names the table, such as `[events.nats]`.",
     ),
     (
         Code::NotSupportedYet,

@@ -41,6 +41,7 @@
 //! - `clean_builds`: builds from scratch that a person asks for
 //! - `builds`: which dependencies of functions are installed next
 //! - `checks`: which files have their syntax checked before they serve
+//! - `consumers`: which function has which consumer of NATS, and functions whose consumer another one has
 //! - `hooks`: which functions call which, and functions that would close a cycle
 //! - `installer`: the queue of functions to install, a bounded number at a time
 //! - `registry`: all functions
@@ -67,6 +68,7 @@ mod check_end;
 mod check_problem;
 pub mod checks;
 mod clean_builds;
+mod consumers;
 mod disk;
 mod files;
 pub mod function;
@@ -106,6 +108,7 @@ use crate::run::Now;
 use crate::triggers::event::subscription::Subscriptions;
 use all_releases::AllReleases;
 use clean_builds::CleanBuilds;
+use consumers::FunctionConsumers;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 use hooks::FunctionHooks;
@@ -170,6 +173,7 @@ pub struct Lifecycle {
     /// The authors of functions that serve; absent: root.
     authors: BTreeMap<FunctionName, Author>,
     routes: FunctionRoutes,
+    consumers: FunctionConsumers,
     hooks: FunctionHooks,
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
@@ -205,6 +209,7 @@ impl Lifecycle {
             to_prune: BTreeSet::new(),
             authors: BTreeMap::new(),
             routes: FunctionRoutes::default(),
+            consumers: FunctionConsumers::default(),
             hooks: FunctionHooks::default(),
             subscriptions: None,
             to_nobody: BTreeMap::new(),

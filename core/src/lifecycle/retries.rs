@@ -98,17 +98,8 @@ fn key(files: &SourceFiles) -> (FunctionName, bool) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::candidate;
     use super::*;
-
-    fn candidate(name: &str) -> SourceFiles {
-        SourceFiles {
-            function: FunctionName::new(name).unwrap(),
-            directory: 0,
-            source: format!("{name}.sh"),
-            sidecar: None,
-            directory_form: false,
-        }
-    }
 
     #[test]
     fn pauses_grow_until_it_works() {

@@ -17,23 +17,28 @@ use fnd_wire::ids::{FunctionName, Version};
 use std::rc::Rc;
 
 impl Lifecycle {
-    /// Returns the problem if another function has a route of this function, or if its hooks would close a cycle.
+    /// Returns the problem if another function has a route or a consumer of this function, or if its hooks would close a cycle.
     pub(super) fn conflict(&mut self, files: &SourceFiles, author: Author, verdict: &Verdict) -> Option<Diagnostic> {
         let manifest = verdict.manifest.as_ref()?;
         let known = self.registry.get(&files.function);
         let has_earlier = known.is_some_and(|known| known.newest.is_some());
-        // Each of the two remembers a function with a conflict, so the hooks are compared only if the routes have none.
+        // Each of the three remembers a function with a conflict, so the next one is asked only if the one before has none.
         self.routes
             .conflict(files, author, manifest)
+            .or_else(|| self.consumers.conflict(files, manifest))
             .or_else(|| self.hooks.conflict(files, manifest, has_earlier))
     }
 
-    /// Replaces the routes of a function by those of its versions, or by none if it is gone. Queues the functions for which that
-    /// changes something.
+    /// Replaces the routes and consumers of a function by those of its versions, or by none if it is gone. Queues the functions for
+    /// which that changes something.
     pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author, out: &mut Vec<Order>) {
         let known = self.registry.get(function);
         let manifests = known.into_iter().flat_map(newest_and_before);
         let (mut again, displaced) = self.routes.set(function, author, manifests);
+        again.extend(
+            self.consumers
+                .set(function, known.into_iter().flat_map(newest_and_before)),
+        );
         for name in &displaced {
             let text = format!("it loses a route: a function of root, `{function}`, has it now");
             out.push(Order::News(name.clone(), FunctionNews::Warning(text)));
@@ -42,13 +47,14 @@ impl Lifecycle {
         self.installer.enqueue(again);
     }
 
-    /// Frees the routes of the earlier version, because this version serves now. Functions that lose a route to this one were told when it was
+    /// Frees the routes and consumers of the earlier version, because this version serves now. Functions that lose a route to this one were told when it was
     /// installed.
     pub(super) fn routes_of_serving(&mut self, function: &FunctionName, version: Version) {
         let author = self.author(function);
-        let known = self.registry.get(function).into_iter();
-        let manifests = known.flat_map(|known| of_serving(known, version));
-        let (free, _) = self.routes.set(function, author, manifests);
+        let known = self.registry.get(function);
+        let manifests = || known.into_iter().flat_map(move |known| of_serving(known, version));
+        let (mut free, _) = self.routes.set(function, author, manifests());
+        free.extend(self.consumers.set(function, manifests()));
         self.installer.enqueue(free);
     }
 

@@ -26,7 +26,7 @@ use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgeReply, JudgeRequest, JudgeS
 use std::sync::Arc;
 use std::time::Duration;
 
-fn candidate(name: &str) -> SourceFiles {
+pub(super) fn candidate(name: &str) -> SourceFiles {
     SourceFiles {
         function: FunctionName::new(name).unwrap(),
         directory: 0,

@@ -3,7 +3,7 @@
 use super::ReplyTo;
 use super::publication::{Delivered, Shares};
 use super::rules::Rules;
-use crate::records::cause::DEPTH_MAX;
+use crate::records::cause::{Cause, DEPTH_MAX};
 use crate::records::outcome::{Skip, Trigger};
 use crate::records::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -26,9 +26,9 @@ pub enum Action {
     StoreCaller(Box<Accepted>),
     /// Store the shares of events, all in one transaction; `Published` or `PublishFailed` must follow.
     Publish(Box<Shares>),
-    /// Store durably that the next attempt of a durable invocation begins, with the record as it will be then;
-    /// `Claimed` or `ClaimFailed` must follow. No function sees the attempt before that. Later records of the
-    /// invocation replace this one.
+    /// Store durably that the next attempt of a durable invocation begins, with the record as it will be then; exactly one of
+    /// `Claimed`, `ClaimFailed` and `ClaimPutOff` must follow. No function sees the attempt before that. Later records of the
+    /// invocation replace this one. Work that several nodes share is first claimed in their register.
     Claim(Box<InvocationRecord>),
     /// Start a worker; `Spawned`, `SpawnFailed` or `NodeCannotStart` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
@@ -70,6 +70,11 @@ pub enum Action {
     /// Store the current state of an invocation without an attempt (running, cancelled in the queue, skipped). The answers to
     /// those who are told of its end come right after it.
     Update(Box<InvocationRecord>),
+    /// Delete an accepted invocation of which nothing has begun: another node has its work, or may have it.
+    Withdraw(InvocationId),
+    /// Store the final record of an invocation with which another node goes on, and the name of that node. It does not count: no
+    /// calls follow it, and it is no dead letter.
+    Supersede(Box<InvocationRecord>, Box<str>),
     /// Store the current state of an invocation whose attempt could not be started. The attempt has not begun, whatever
     /// was stored before.
     PutBack(Attempt, Box<InvocationRecord>),
@@ -171,6 +176,17 @@ pub struct AttemptOrder {
     pub previous: Option<RunResult>,
     /// End of this attempt, Unix milliseconds, for `FND_DEADLINE`.
     pub deadline_ms: Option<u64>,
+}
+
+impl AttemptOrder {
+    /// Returns the trigger as the function sees it: an event is one, also where a message of NATS has brought it.
+    #[must_use]
+    pub fn seen_trigger(&self) -> Trigger {
+        match self.payload.cause.as_deref() {
+            Some(Cause::Event(_)) if self.trigger == Trigger::Nats => Trigger::Event,
+            _ => self.trigger,
+        }
+    }
 }
 
 /// An answer to a caller.

@@ -116,6 +116,15 @@ pub struct RunRecord {
     pub(crate) ending: Option<EndCause>,
 }
 
+impl RunRecord {
+    /// Returns how long after its start the attempt ends by its own limits.
+    #[must_use]
+    pub fn lasts(&self) -> Option<Duration> {
+        let deadline = self.times.and_then(|times| times.deadline_in);
+        self.timeout.into_iter().chain(deadline).min()
+    }
+}
+
 /// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
 /// from the age of the worker, which the spawner measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,4 +163,6 @@ pub struct AdoptedMember {
     pub age: Duration,
     /// Whether the worker has ended.
     pub ended: bool,
+    /// Whether the spawner ended it for its time, or is ending it: only a lease gives such a worker a time.
+    pub is_fenced: bool,
 }

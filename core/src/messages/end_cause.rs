@@ -19,6 +19,8 @@ pub(crate) enum EndCause {
     CallersDeadline,
     /// Somebody cancelled it; contains the message.
     Cancelled(Cow<'static, str>),
+    /// The lease of this node on a message was not renewed in time; for how long it was not, where that is known.
+    LeaseLost(Option<Duration>),
     /// fnd stops at once.
     Stopped,
     /// A service was not ready in time; contains the cause where it is known.
@@ -32,6 +34,7 @@ impl EndCause {
             Self::Timeout => Reason::Timeout,
             Self::Deadline | Self::CallersDeadline => Reason::Deadline,
             Self::Cancelled(_) => Reason::Cancelled,
+            Self::LeaseLost(_) => Reason::LeaseLost,
             Self::Stopped => Reason::Interrupted,
             Self::NotReady(_) => Reason::Load,
         }
@@ -52,6 +55,13 @@ impl EndCause {
             Self::Deadline => deadline_words(Some(limits)),
             Self::CallersDeadline => CALLERS_DEADLINE.to_owned(),
             Self::Cancelled(why) => why.clone().into_owned(),
+            Self::LeaseLost(silent) => {
+                let why = match silent {
+                    Some(silent) => format!("the server of NATS did not answer for {}", print_duration(*silent)),
+                    None => "fnd did not renew its lease in time".to_owned(),
+                };
+                format!("{why}, and another node may begin the message soon (nats.ack_wait)")
+            }
             Self::Stopped => "fnd was stopped during the attempt".to_owned(),
             Self::NotReady(why) => {
                 let limit = match &limits.kind {

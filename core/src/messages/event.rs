@@ -72,10 +72,31 @@ pub enum Event {
     /// A durable invocation could not be stored: the caller gets an error, nothing runs. One that was to become durable goes on
     /// as it was.
     StoreFailed(InvocationId),
-    /// The claims of these attempts are on disk: they may begin.
+    /// The claims of these attempts are on disk, and in the register that all nodes share, if it has them: they may begin.
     Claimed(Vec<InvocationId>),
     /// Claims could not be stored: the invocations wait and are claimed again after a pause.
     ClaimFailed(Vec<InvocationId>),
+    /// The register that all nodes share has not taken a claim, or fnd cannot tell whether it has: the invocation is claimed again
+    /// after this pause. Other claims go on. It is also the answer to a claim of an invocation that is not there any more.
+    ClaimPutOff {
+        /// The invocation whose claim it was.
+        id: InvocationId,
+        /// Time until the next claim.
+        pause: Duration,
+    },
+    /// The lease of this node on these invocations was not renewed in time, each for so long: attempts that run are ended, and what
+    /// was claimed and has not begun is claimed again.
+    LeaseLost(Vec<(InvocationId, Duration)>),
+    /// Another node goes on with an invocation: nothing of it begins here any more. An attempt that runs goes on, and its end
+    /// says by itself that it does not count.
+    Superseded {
+        /// The invocation.
+        id: InvocationId,
+        /// The name of the other node.
+        node: Box<str>,
+    },
+    /// Another node may have the work of an invocation that has not begun. One that has begun goes on.
+    Withdraw(InvocationId),
     /// Ends an invocation, whether it waits or runs.
     Cancel {
         /// The invocation to end.

@@ -53,10 +53,19 @@ pub struct NotTaken {
     pub why: String,
 }
 
+/// Where the stream of all nodes has an event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamedEvent {
+    /// The name of the stream.
+    pub name: String,
+    /// The sequence of the event in it.
+    pub sequence: u64,
+}
+
 /// The result of sending an event.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Delivered {
-    /// The invocations.
+    /// The invocations; none if the event goes through a stream.
     pub invocations: Vec<Taken>,
     /// The functions that do not take it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,6 +73,9 @@ pub struct Delivered {
     /// Whether the event was sent before: then this is what came of it the first time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub duplicate: bool,
+    /// Where it waits for the nodes; absent unless it goes through a stream (`events.nats.stream`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamedEvent>,
 }
 
 /// The shares of events, to be stored in one transaction.

@@ -3,8 +3,8 @@
 use super::ReplyTo;
 use super::rules::Overlap;
 use crate::idempotency::IdempotencyKey;
-use crate::records::outcome::{Skip, Trigger};
-use crate::records::{FileMark, LastSlot, Payload};
+use crate::records::outcome::{Reason, Trigger};
+use crate::records::{FileMark, LastSlot, MessageMark, Payload};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::time::Duration;
 
@@ -39,13 +39,17 @@ pub struct Submit {
     /// The overlap policy of this request; absent: the function's own.
     pub overlap: Option<Overlap>,
     /// Why the invocation is only recorded and never begins; a sentence for people beside the word.
-    pub skipped: Option<(Skip, Box<str>)>,
+    pub skipped: Option<(Reason, Box<str>)>,
     /// Whether the manifest asks for a dead letter if it fails, where [its trigger](crate::records::may_become_dead_letter) makes none.
     pub asks_dead_letter: bool,
     /// For trigger `schedule`: the schedule's mark after it.
     pub mark: Option<LastSlot>,
     /// For trigger `file`: what is remembered of the files with it.
     pub files: Vec<FileMark>,
+    /// For trigger `nats`: what is remembered of its message; absent where nobody acknowledges the message after its end.
+    pub message: Option<Box<MessageMark>>,
+    /// The attempts that another node has begun of this message; then `message` counts its attempts.
+    pub taken_over: Option<Box<TakenOver>>,
     /// The function that sends the request, if one does; then the trigger is `function`.
     pub calling: Option<Calling>,
 }
@@ -72,16 +76,28 @@ impl Submit {
             asks_dead_letter: false,
             mark: None,
             files: Vec::new(),
+            message: None,
+            taken_over: None,
             calling: None,
         }
     }
 
     /// Says whether nobody waits for the answer: then a refusal is recorded, because nobody else would tell of it. Files
-    /// wait in their directory and are offered again.
+    /// wait in their directory, and messages in their stream; both come again.
     #[must_use]
     pub fn is_unattended(&self) -> bool {
-        self.reply.is_none() && !matches!(self.trigger, Trigger::Load | Trigger::File)
+        self.reply.is_none() && !matches!(self.trigger, Trigger::Load | Trigger::File | Trigger::Nats)
     }
+}
+
+/// An attempt that another node has begun, and whose end nobody knows. It counts as interrupted, and the retry policy decides what
+/// follows, as after an attempt that was lost here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakenOver {
+    /// The message of that attempt.
+    pub message: String,
+    /// Whether no further attempt follows, whatever the retry policy says: too many had no end.
+    pub is_last: bool,
 }
 
 /// A function that calls another one.

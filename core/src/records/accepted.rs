@@ -1,7 +1,7 @@
 //! The record of an invocation that was accepted: the first that the ledger stores of it.
 
-use super::marks::{FileMark, LastSlot};
-use super::outcome::{Skip, Trigger};
+use super::marks::{FileMark, LastSlot, MessageMark};
+use super::outcome::{Reason, Trigger};
 use super::payload::Payload;
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -44,9 +44,40 @@ pub struct Accepted {
     pub mark: Option<LastSlot>,
     /// For trigger `file`: what is remembered of the files with it, in the same transaction.
     pub files: Vec<FileMark>,
+    /// For trigger `nats`: what is remembered of its message, in the same transaction; absent where nobody acknowledges the message
+    /// after its end.
+    pub message: Option<Box<MessageMark>>,
     /// Why it never begins, and a sentence for people: its end, stored in the same transaction. Otherwise the next fnd would run
     /// it if this one is killed before it stores the final record.
-    pub skipped: Option<(Skip, Box<str>)>,
+    pub skipped: Option<(Reason, Box<str>)>,
+}
+
+impl Accepted {
+    /// Returns durable work without input that is no dead letter: values that no caller has asked for are absent.
+    #[must_use]
+    pub fn new(id: InvocationId, function: FunctionName, trigger: Trigger, accepted_ms: u64) -> Self {
+        Self {
+            id,
+            function,
+            trigger,
+            accepted_ms,
+            payload: Payload::default(),
+            durable: true,
+            dead_letter: false,
+            load_key: None,
+            timeout_ms: None,
+            not_before_ms: None,
+            expires_ms: None,
+            deadline_ms: None,
+            priority: 0,
+            key: None,
+            origin: None,
+            mark: None,
+            files: Vec::new(),
+            message: None,
+            skipped: None,
+        }
+    }
 }
 
 /// Says whether asynchronous work becomes a dead letter if it fails: work that comes once, so that it is lost unless a
@@ -58,12 +89,13 @@ pub fn may_become_dead_letter(trigger: Trigger, function: &FunctionName, asked: 
         Trigger::Load => false,
         // The next slot brings the same payload.
         Trigger::Schedule => asked,
-        // A payload, a request, an event, a file, the end that a hook follows and the change that an alert names come once.
+        // A payload, a request, an event, a file, a message, the end that a hook follows and the change that an alert names come once.
         // A replay and a redrive are the wish of a person.
         Trigger::Manual
         | Trigger::Http
         | Trigger::Event
         | Trigger::File
+        | Trigger::Nats
         | Trigger::Hook
         | Trigger::Alert
         | Trigger::Function
@@ -81,7 +113,7 @@ mod tests {
     /// A trigger that comes again by itself makes none, a schedule only where its manifest asks, and fnd's own work never.
     #[test]
     fn the_trigger_decides_who_may_become_a_dead_letter() {
-        use Trigger::{Alert, Event, File, Function, Hook, Http, Load, Manual, Redrive, Replay, Schedule};
+        use Trigger::{Alert, Event, File, Function, Hook, Http, Load, Manual, Nats, Redrive, Replay, Schedule};
         for (trigger, unasked, asked) in [
             (Load, false, false),
             (Schedule, false, true),
@@ -89,6 +121,7 @@ mod tests {
             (Http, true, true),
             (Event, true, true),
             (File, true, true),
+            (Nats, true, true),
             (Hook, true, true),
             (Alert, true, true),
             (Function, true, true),

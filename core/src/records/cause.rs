@@ -14,6 +14,17 @@ use serde::{Deserialize, Serialize};
 
 /// Most calls in a chain. The hooks of the eighth call are only recorded as skipped.
 pub const DEPTH_MAX: u8 = 8;
+/// The header of a message of NATS with the number of calls in its chain, with the one that the message makes.
+pub const DEPTH_HEADER: &str = "Fnd-Depth";
+
+/// Returns that number; 0 if no function has sent the message. A number that is too large to count is a chain without an end.
+#[must_use]
+pub fn depth_of(headers: &[(String, String)]) -> u8 {
+    let depth = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case(DEPTH_HEADER));
+    let depth = depth.map_or("", |(_, depth)| depth.trim());
+    let is_number = !depth.is_empty() && depth.bytes().all(|byte| byte.is_ascii_digit());
+    depth.parse().unwrap_or(if is_number { u8::MAX } else { 0 })
+}
 
 /// The cause of an invocation. Triggers that only bring a payload (`manual`, `load`) have none, and neither has `http`,
 /// whose request is in the payload.
@@ -26,6 +37,8 @@ pub enum Cause {
     Event(EventCause),
     /// Files of a directory that the function watches.
     File(FileCause),
+    /// A message of NATS.
+    Nats(NatsCause),
     /// The end of an invocation whose function has this one in its `[hooks]`.
     Hook(HookCause),
     /// A change that `[alert]` names.
@@ -70,6 +83,38 @@ pub struct FileCause {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub run: Option<InvocationId>,
+}
+
+/// A message of NATS, without its data, which is the payload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NatsCause {
+    /// The subject to which it was published.
+    pub subject: String,
+    /// The stream that has it; absent for a request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<String>,
+    /// Its sequence in the stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// How often the server had delivered it, by its own count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered: Option<u64>,
+    /// The revision of its claim: greater for each node that has begun it. A database that remembers the greatest one can
+    /// refuse what a node writes too late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<u64>,
+    /// When the stream stored it, RFC 3339.
+    #[schemars(extend("format" = "date-time"))]
+    pub time: String,
+    /// The headers, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    /// The attributes, if it is a CloudEvent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<Box<Attributes>>,
+    /// Whether the result is published, or is the answer to a request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answers: bool,
 }
 
 /// The invocation that a hook follows.
@@ -179,6 +224,29 @@ impl FileCause {
     }
 }
 
+impl NatsCause {
+    /// Returns the identity of a message that is no CloudEvent, as a handler reads it: the id that its sender gave it, else its place
+    /// in the stream. A request has none, so the invocation stands for it.
+    fn event_headers(&self) -> Vec<(String, String)> {
+        let named = self
+            .headers
+            .iter()
+            .find(|(name, _)| name.eq_ignore_ascii_case("nats-msg-id"));
+        let place = self.stream.as_ref().zip(self.sequence);
+        let place = place.map(|(stream, sequence)| format!("{stream}.{sequence}"));
+        let id = named.map(|(_, id)| id.trim().to_owned()).filter(|id| !id.is_empty());
+        let fields = [
+            ("event-type", Some(format!("nats.{}", self.subject))),
+            ("event-id", id.or(place)),
+            ("event-namespace", Some("nats".to_owned())),
+        ];
+        let fields = fields.into_iter();
+        fields
+            .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+            .collect()
+    }
+}
+
 impl Cause {
     /// Returns how many calls, of hooks and of functions, led to an invocation with this cause.
     #[must_use]
@@ -187,6 +255,7 @@ impl Cause {
             Self::Hook(after) => after.depth,
             Self::Call(call) => call.depth,
             Self::Event(event) => event.depth,
+            Self::Nats(message) => depth_of(&message.headers),
             Self::Schedule(_) | Self::File(_) | Self::Alert(_) => 0,
         }
     }
@@ -196,11 +265,12 @@ impl Cause {
     pub fn marks(&self) -> Option<InvocationId> {
         match self {
             Self::Hook(after) => after.marks.then_some(after.invocation),
-            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Alert(_) | Self::Call(_) => None,
+            Self::Schedule(_) | Self::Event(_) | Self::File(_) | Self::Nats(_) | Self::Alert(_) | Self::Call(_) => None,
         }
     }
 
-    /// Returns the variables that a function sees of the cause. All names begin with `FND_`; a path need not be UTF-8.
+    /// Returns the variables that a function sees of the cause. All names begin with `FND_`; a path need not be UTF-8. A text with a
+    /// NUL, which no variable can contain, is left out.
     #[must_use]
     pub fn variables(&self) -> Vec<(&'static str, Vec<u8>)> {
         let texts = match self {
@@ -225,12 +295,21 @@ impl Cause {
                 variables.extend(there);
                 variables
             }
+            Self::Nats(message) => {
+                let mut variables = vec![("FND_NATS_SUBJECT", message.subject.clone())];
+                variables.extend(message.stream.clone().map(|stream| ("FND_NATS_STREAM", stream)));
+                let sequence = message.sequence.map(|sequence| sequence.to_string());
+                variables.extend(sequence.map(|sequence| ("FND_NATS_SEQUENCE", sequence)));
+                variables
+            }
             Self::File(file) if file.files.is_none() => return vec![("FND_FILE", file.exact_path())],
             // Their payload says it all; the trace of a call leads to its caller.
             Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => Vec::new(),
         };
         let bytes = |(name, text): (_, String)| (name, text.into_bytes());
-        texts.into_iter().map(bytes).collect()
+        // execve(2) takes strings that end with a NUL byte. The subject of a message may have one.
+        let texts = texts.into_iter().filter(|(_, text)| !text.contains('\0'));
+        texts.map(bytes).collect()
     }
 
     /// Returns when the cause happened, as a handler's `event-time` (RFC 3339); absent: the invocation itself is the event.
@@ -239,6 +318,7 @@ impl Cause {
         match self {
             Self::Schedule(slots) => Some(&slots.scheduled_at),
             Self::Event(event) => event.attributes.time.as_deref(),
+            Self::Nats(message) => Some(&message.time),
             Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => None,
         }
     }
@@ -247,24 +327,112 @@ impl Cause {
     #[must_use]
     pub fn order_key(&self) -> Option<&str> {
         match self {
-            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => None,
+            Self::Schedule(_) | Self::File(_) | Self::Nats(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => None,
             Self::Event(event) => event.order_key.as_deref(),
         }
     }
 
     /// Returns headers that carry the cause to a handler and to a program that serves HTTP: an event has the headers of its
-    /// binary form. Names are in lower case; there is no `content-type`, which the payload has.
+    /// binary form, and a message that is no event says in the same places what it is. Names are in lower case; there is no
+    /// `content-type`, which the payload has.
     #[must_use]
     pub fn headers(&self) -> Vec<(String, String)> {
-        match self {
-            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => Vec::new(),
-            Self::Event(event) => {
-                // In the binary form of an event `datacontenttype` is the header `Content-Type`.
-                let attributes = event.attributes.all().filter(|(name, _)| *name != "datacontenttype");
-                attributes
-                    .map(|(name, value)| (format!("ce-{name}"), value.to_owned()))
-                    .collect()
-            }
+        let attributes = match self {
+            Self::Schedule(_) | Self::File(_) | Self::Hook(_) | Self::Alert(_) | Self::Call(_) => return Vec::new(),
+            Self::Event(event) => &event.attributes,
+            Self::Nats(message) => match &message.event {
+                Some(attributes) => &**attributes,
+                None => return message.event_headers(),
+            },
+        };
+        // In the binary form of an event `datacontenttype` is the header `Content-Type`.
+        let attributes = attributes.all().filter(|(name, _)| *name != "datacontenttype");
+        attributes
+            .map(|(name, value)| (format!("ce-{name}"), value.to_owned()))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(stream: Option<&str>, headers: &[(&str, &str)]) -> NatsCause {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        NatsCause {
+            subject: "orders.new".to_owned(),
+            stream: stream.map(str::to_owned),
+            sequence: stream.map(|_| 7),
+            delivered: stream.map(|_| 1),
+            claim: None,
+            time: "2026-11-21T08:00:00.000Z".to_owned(),
+            headers: headers.collect(),
+            event: None,
+            answers: stream.is_none(),
         }
+    }
+
+    #[test]
+    fn a_message_without_an_event_says_what_it_is() {
+        let of = |message: NatsCause| {
+            let headers = Cause::Nats(message).headers().into_iter();
+            headers
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect::<Vec<_>>()
+        };
+        let kind = "event-type: nats.orders.new";
+        assert_eq!(
+            of(message(Some("ORDERS"), &[])),
+            [kind, "event-id: ORDERS.7", "event-namespace: nats"]
+        );
+        assert_eq!(
+            of(message(Some("ORDERS"), &[("nats-msg-id", " a1 ")])),
+            [kind, "event-id: a1", "event-namespace: nats"]
+        );
+        assert_eq!(of(message(None, &[])), [kind, "event-namespace: nats"]);
+        let attributes: Attributes = serde_json::from_value(serde_json::json!({
+            "specversion": "1.0", "id": "7", "source": "shop", "type": "order.created",
+        }))
+        .unwrap();
+        let event = NatsCause {
+            event: Some(Box::new(attributes)),
+            ..message(Some("ORDERS"), &[])
+        };
+        assert!(of(event).contains(&"ce-type: order.created".to_owned()));
+    }
+
+    #[test]
+    fn a_message_of_a_function_is_a_call_in_its_chain() {
+        let depth = |headers: &[(&str, &str)]| Cause::Nats(message(Some("ORDERS"), headers)).depth();
+        assert_eq!(depth(&[("fnd-depth", " 3 ")]), 3);
+        assert_eq!((depth(&[]), depth(&[("Fnd-Depth", "x")])), (0, 0));
+        assert_eq!(depth(&[("Fnd-Depth", "1000")]), u8::MAX);
+    }
+
+    #[test]
+    fn a_script_sees_where_its_message_is() {
+        let names = |message: NatsCause| {
+            let variables = Cause::Nats(message).variables().into_iter();
+            variables
+                .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(&value)))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(message(Some("ORDERS"), &[])),
+            [
+                "FND_NATS_SUBJECT=orders.new",
+                "FND_NATS_STREAM=ORDERS",
+                "FND_NATS_SEQUENCE=7"
+            ]
+        );
+        assert_eq!(names(message(None, &[])), ["FND_NATS_SUBJECT=orders.new"]);
+        let subject = "orders.\0x".to_owned();
+        let with_nul = NatsCause {
+            subject,
+            ..message(Some("ORDERS"), &[])
+        };
+        assert_eq!(names(with_nul), ["FND_NATS_STREAM=ORDERS", "FND_NATS_SEQUENCE=7"]);
     }
 }

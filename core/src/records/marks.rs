@@ -1,5 +1,5 @@
-//! Marks: what fnd remembers of schedules and of watched files together with an invocation, so that no slot and no file
-//! runs a function twice.
+//! Marks: what fnd remembers of schedules, of watched files and of messages together with an invocation, so that no slot, no
+//! file and no message runs a function twice.
 
 use fnd_wire::form::{Bytes, wire_structs};
 use fnd_wire::ids::InvocationId;
@@ -64,4 +64,38 @@ pub enum FileMark {
         /// Inode of the file.
         inode: u64,
     },
+}
+
+/// A message in its stream.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamPlace {
+    /// The name of the stream.
+    pub stream: Arc<str>,
+    /// When the message was made there: when the stream stored it, nanoseconds since 1970. A stream that is deleted and made anew
+    /// counts from 1 again, at other times; one that is restored has the same ones.
+    pub created_ns: u64,
+    /// The sequence of the message.
+    pub sequence: u64,
+}
+
+/// The message of NATS that an invocation handles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageMark {
+    /// The key of its claim, in the bucket that all nodes share.
+    pub key: Arc<str>,
+    /// Where the message is.
+    pub place: StreamPlace,
+    /// The consumer that delivered it.
+    pub consumer: Arc<str>,
+    /// Where the server expects its acknowledgement, and signs of life.
+    pub ack: Arc<str>,
+    /// The revision of the claim, as this node wrote it; absent: this node has not claimed it yet.
+    pub revision: Option<u64>,
+    /// When this node got it, Unix milliseconds.
+    pub received_ms: u64,
+    /// Attempts that other nodes have begun; how the last one ended is not known. 0: there is none.
+    pub begun: u32,
+    /// Whether it is acknowledged once it is in the ledger (`ack = "accept"`): no other node gets it, so it needs no claim. It says
+    /// so until the invocation has ended.
+    pub is_accepted: bool,
 }

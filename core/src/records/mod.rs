@@ -9,7 +9,7 @@
 //! - `attributes`: the attributes of an event
 //! - `cause`: what made a trigger run a function, beside the payload
 //! - `invocation`: the state of an invocation, final or not
-//! - `marks`: what is remembered of schedules and files with an invocation
+//! - `marks`: what is remembered of schedules, files and messages with an invocation
 //! - `outcome`: classes and reasons of ends, and their words
 //! - `payload`: the input of an invocation, and its result
 //! - `place`: the value of `[queue] key` in a payload
@@ -30,5 +30,5 @@ pub use accepted::{Accepted, may_become_dead_letter};
 pub use attempt::{AttemptRecord, Usage, UsageSum};
 pub use attributes::Attributes;
 pub use invocation::{InvocationFilter, InvocationRecord, Unfinished};
-pub use marks::{FileMark, LastSlot, SeenFile};
+pub use marks::{FileMark, LastSlot, MessageMark, SeenFile, StreamPlace};
 pub use payload::{Payload, Response, RunResult};

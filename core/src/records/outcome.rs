@@ -98,6 +98,11 @@ pub enum Reason {
     Pids,
     /// fnd, the spawner or the machine went down during the attempt.
     Interrupted,
+    /// The node could not show the others in time that it still has the message, so it ended the attempt before another node
+    /// begins one.
+    LeaseLost,
+    /// The message that was to be the input is none that the function takes.
+    Input,
     /// Somebody cancelled the invocation.
     Cancelled,
     /// The invocation reached its deadline.
@@ -114,7 +119,7 @@ const SIGNALS: [&str; 32] = [
 ];
 
 /// The reasons without a number, with their words.
-const TABLE: [(Reason, &str); 26] = [
+const TABLE: [(Reason, &str); 28] = [
     (Reason::Ok, "ok"),
     (Reason::Transient, "transient"),
     (Reason::ExecuteAgain, "execute-again"),
@@ -128,6 +133,8 @@ const TABLE: [(Reason, &str); 26] = [
     (Reason::ResultTooLarge, "result-too-large"),
     (Reason::Pids, "pids"),
     (Reason::Interrupted, "interrupted"),
+    (Reason::LeaseLost, "lease-lost"),
+    (Reason::Input, "input"),
     (Reason::Cancelled, "cancelled"),
     (Reason::Deadline, "deadline"),
     (Reason::Skipped(Skip::Overlap), "skipped-overlap"),
@@ -159,7 +166,9 @@ impl Reason {
             Self::Oom => Class::Oom,
             Self::Signal(_) => Class::Signal,
             Self::Spawn => Class::Spawn,
-            Self::Interrupted => Class::Interrupted,
+            Self::Interrupted | Self::LeaseLost => Class::Interrupted,
+            // The same message would be refused again.
+            Self::Input => Class::Failed,
             Self::Cancelled => Class::Cancelled,
             Self::Deadline => Class::Deadline,
             Self::Skipped(_) => Class::Skipped,
@@ -312,6 +321,8 @@ words! {
         Event = "event",
         /// A change of a file in a directory that the function watches.
         File = "file",
+        /// A message of a stream, or a request, of NATS.
+        Nats = "nats",
         /// The end of an invocation of another function.
         Hook = "hook",
         /// A function turned bad, or well again.

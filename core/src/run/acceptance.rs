@@ -9,7 +9,7 @@ use crate::records::cause::Cause;
 use crate::records::outcome::Reason;
 use crate::records::{Accepted, Payload, may_become_dead_letter};
 use crate::run_state::FunctionKey;
-use crate::run_state::invocation::{Deadline, Invocation, InvocationStage, WallTime};
+use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, WallTime};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use fnd_wire::ids::{InvocationId, Version};
@@ -37,7 +37,13 @@ impl Supervisor {
         let payload = filled_in(submit.payload, rules);
         let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
         let durable = !submit.wait;
-        let may_fail = durable && submit.skipped.is_none();
+        // Only with them, an attempt of another node is lost.
+        let begun = submit.message.as_ref().map_or(0, |message| message.begun);
+        let taken_over = submit.taken_over.filter(|_| durable && begun > 0);
+        let of_stream = submit.message.as_ref().is_some_and(|message| !message.is_accepted);
+        // Input that cannot be read never begins, and somebody has to look at it.
+        let fails = |(reason, _): &(Reason, Box<str>)| *reason == Reason::Input;
+        let may_fail = durable && submit.skipped.as_ref().is_none_or(fails);
         let dead_letter = may_fail && may_become_dead_letter(submit.trigger, &submit.function, submit.asks_dead_letter);
         out.push(Action::Store(Box::new(Accepted {
             id: submit.id,
@@ -57,6 +63,7 @@ impl Supervisor {
             origin: submit.origin,
             mark: submit.mark,
             files: submit.files,
+            message: submit.message,
             skipped: submit.skipped.clone(),
         })));
         let not_before = submit.not_before_ms.map(|unix_ms| WallTime::new(now, unix_ms));
@@ -78,6 +85,7 @@ impl Supervisor {
             number: self.next_number(),
             stage: InvocationStage::Storing { not_before, end: None },
             durable,
+            of_stream,
             order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
             queue_key,
             payload,
@@ -85,7 +93,8 @@ impl Supervisor {
             acknowledge: acknowledge.into_iter().collect(),
             waiters: waiters.into_iter().collect(),
             caller_gone: false,
-            attempts: 0,
+            attempts: begun,
+            taken_over,
             polls: 0,
             started: None,
             last: None,
@@ -98,8 +107,8 @@ impl Supervisor {
         if !durable {
             self.settle_in(now, submit.id, not_before);
         }
-        if let Some((skip, why)) = submit.skipped {
-            self.give_up(now, submit.id, (skip, &why), out);
+        if let Some((reason, why)) = submit.skipped {
+            self.end(now, submit.id, InvocationEnd::new(reason, why), out);
         }
     }
 
@@ -192,9 +201,34 @@ impl Supervisor {
         for reply in invocation.acknowledge.drain(..) {
             out.push(Action::Reply(reply, Box::new(Answer::Queued(id))));
         }
+        if invocation.taken_over.is_some() {
+            let key = invocation.function;
+            self.functions[key].queue.change(invocation, InvocationStage::Lost);
+            return self.follow_lost(now, (key, id), end, out);
+        }
         match end {
             Some(end) => self.finish(now, id, end, out),
             None => self.settle_in(now, id, not_before),
+        }
+    }
+
+    /// Decides what follows an attempt of another node whose end nobody knows. `end` is why the invocation was ended while it was
+    /// being stored.
+    fn follow_lost(
+        &mut self,
+        now: Now,
+        (key, id): (FunctionKey, InvocationId),
+        end: Option<InvocationEnd>,
+        out: &mut Vec<Action>,
+    ) {
+        if let Some(end) = end {
+            return self.end(now, id, end, out);
+        }
+        // Without a version the invocation stays lost, until the function is installed or deleted.
+        if let Some(serving) = self.functions[key].serving().cloned()
+            && let Some(attempt) = self.lost_attempt(now, id)
+        {
+            self.conclude(now, &serving, (attempt, None), out);
         }
     }
 

@@ -10,11 +10,11 @@ use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::rules::{FunctionKind, NodeBudget, Rules};
 use crate::records::outcome::Reason;
-use crate::run_state::FunctionKey;
 use crate::run_state::charge::Charge;
 use crate::run_state::function::SupervisedFunction;
 use crate::run_state::invocation::InvocationEnd;
 use crate::run_state::releases::ServingRelease;
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::units::{print_cpu, spell_size};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl BudgetQueue {
     pub(super) fn refusal(&self, rules: &Rules) -> Option<String> {
         let needs = Charge::of(rules);
         if needs.memory > self.budget.memory {
-            // The memory of a machine is no round number. What is needed is above the whole mebibytes of it, too.
+            // The memory of a machine is no round number. The need is also above its whole mebibytes.
             let whole = self.budget.memory & !((1 << 20) - 1);
             return Some(format!(
                 "it needs {} of memory (limits.memory), more than the {} that all functions together may use ([node] memory)",
@@ -117,6 +117,10 @@ impl BudgetQueue {
 
     fn cpu(&self) -> Option<u64> {
         self.budget.cpu_milli.map(u64::from)
+    }
+
+    fn free_workers(&self) -> usize {
+        to_usize(self.budget.workers.saturating_sub(self.workers))
     }
 }
 
@@ -178,6 +182,23 @@ impl Supervisor {
     /// Says whether attempts may begin at all.
     pub(super) fn serves(&self) -> bool {
         self.phase.is_serving() && self.spawner
+    }
+
+    /// Returns how many attempts of a function may begin now, as far as the workers of the node decide. Its own attempts that
+    /// wait are not taken off. Memory and CPU are not looked at: a function has its part of them as long as it has a worker.
+    pub(super) fn node_room(&self, key: FunctionKey) -> usize {
+        let function = &self.functions[key];
+        let pool = function.serving().and_then(|serving| serving.rules.kind.pool());
+        let each = pool.map_or(1, |pool| to_usize(pool.concurrency));
+        // A worker without an attempt is stopped if another one needs its place.
+        let idle = self.workers.values().filter(|worker| worker.runs.is_empty());
+        let free = self.node.free_workers() + idle.count();
+        let others = self.node.line.iter().filter(|other| **other != key);
+        let before: usize = others.map(|other| self.functions[*other].queue.startable()).sum();
+        let own = function.work.running.iter().filter_map(|id| self.workers.get(id));
+        let busy = own.map(|worker| worker.runs.len()).filter(|runs| *runs > 0);
+        let more: usize = busy.map(|runs| each.saturating_sub(runs)).sum();
+        free.saturating_sub(before).saturating_mul(each).saturating_add(more)
     }
 
     /// Starts everything that may begin now.

@@ -158,7 +158,7 @@ pub(super) struct EndFacts {
     usage: Usage,
     result: Option<RunResult>,
     /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
-    late: Option<(Duration, Duration)>,
+    pub(super) late: Option<(Duration, Duration)>,
 }
 
 impl EndFacts {

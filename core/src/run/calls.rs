@@ -13,6 +13,7 @@ use crate::run_state::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, failure_message, to_usize};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
+use std::time::Duration;
 
 impl Supervisor {
     /// Hands a function's ready invocations to its free workers. The worker used last comes first, so that the others
@@ -274,19 +275,23 @@ impl Supervisor {
     /// Handles the end of a handler's worker, with all its calls.
     pub(super) fn member_exited(&mut self, now: Now, mut worker: Worker, exited: &Exited, out: &mut Vec<Action>) {
         let id = exited.worker;
+        let fenced_at = self.fenced_by_spawner(&mut worker, exited);
         for run in std::mem::take(&mut worker.runs) {
             let verdict = AttemptVerdict::of_call(&worker, &run, exited);
             let usage = Usage {
                 scope_worker: true,
                 ..exited.usage
             };
+            let since = |at: Duration| (now.mono.saturating_sub(at), at.saturating_sub(run.started.mono));
+            let mut ended = EndFacts::new(verdict, usage, None);
+            ended.late = fenced_at.map(since);
             let done = EndedAttempt {
                 worker: Some(id),
                 function: worker.function,
                 serving: Arc::clone(&worker.serving),
                 run,
             };
-            if let Some((done, ended)) = self.keep_early(worker.adopted, done, EndFacts::new(verdict, usage, None)) {
+            if let Some((done, ended)) = self.keep_early(worker.adopted, done, ended) {
                 self.attempt_ended(now, done, ended, out);
             }
         }

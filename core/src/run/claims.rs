@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! Ready ──Claim──▶ Claiming ──Claimed──▶ Claimed ──▶ Running
-//!   ▲ ▲               │                     │
-//!   │ └──ClaimFailed──┘ (after a pause)     │
+//!   ▲ ▲               │  │                  │
+//!   │ └──ClaimFailed──┘  └─ClaimPutOff──▶ BackingOff ──▶ Ready (messages: see `register`)
+//!   │    (after a pause)                    │
 //!   └── fnd stops: invocations that have not begun wait for the next fnd
 //! ```
 //! An invocation is claimed when it could begin now. A script's invocation holds its place in the budget meanwhile.
@@ -60,7 +61,7 @@ impl ClaimRate {
         self.unanswered == 0
     }
 
-    fn answered(&mut self, claims: usize) {
+    pub(super) fn answered(&mut self, claims: usize) {
         self.unanswered = self.unanswered.saturating_sub(claims);
     }
 }
@@ -122,11 +123,25 @@ impl Supervisor {
         let ahead = usize::try_from(begin).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
         loop {
             let queue = &self.functions[key].queue;
-            if !queue.has_unclaimed() || queue.claimed_ahead() >= ahead {
+            let Some(first) = queue.first_unclaimed().filter(|_| queue.claimed_ahead() < ahead) else {
+                return;
+            };
+            // The claim of a message tells the other nodes that its attempt has begun. If this node went down before the attempt
+            // begins, they would take it for one whose end nobody knows.
+            let first = self.invocations.get(&first);
+            if first.is_some_and(|first| first.of_stream) {
                 return;
             }
             self.claim(now, key, false, out);
         }
+    }
+
+    /// Says whether an invocation still waits for its claim. While the register of all nodes is asked, before the ledger stores the
+    /// claim, the invocation may end, or be put back.
+    #[must_use]
+    pub fn is_claiming(&self, id: InvocationId) -> bool {
+        let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
+        matches!(stage, Some(InvocationStage::Claiming { .. }))
     }
 
     /// Handles stored claims: the attempts may begin. A claim of an invocation that has ended or was put back meanwhile
@@ -207,7 +222,12 @@ impl Supervisor {
 
     /// Ends the claiming of an invocation and gives its place in the budget back. Returns its function and whether it
     /// held a place.
-    fn leave_claiming(&mut self, now: Now, id: InvocationId, to: InvocationStage) -> Option<(FunctionKey, bool)> {
+    pub(super) fn leave_claiming(
+        &mut self,
+        now: Now,
+        id: InvocationId,
+        to: InvocationStage,
+    ) -> Option<(FunctionKey, bool)> {
         let invocation = self.invocations.get_mut(&id)?;
         let InvocationStage::Claiming { since, holds, .. } = invocation.stage else {
             return None;

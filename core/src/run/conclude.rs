@@ -65,6 +65,7 @@ impl Supervisor {
                 record.next_attempt_ms = Some(unix_ms);
                 let function = &mut self.functions[key];
                 if let Some(invocation) = self.invocations.get_mut(&id) {
+                    invocation.taken_over = None;
                     keep_last(function, &record, invocation.trigger, result);
                     let stage = InvocationStage::BackingOff { until: at, unix_ms };
                     function.queue.change(invocation, stage);
@@ -145,6 +146,13 @@ impl Supervisor {
         if never || excepted || !retry.on.contains(&class) {
             return AfterAttempt::End(None);
         }
+        if invocation
+            .taken_over
+            .as_ref()
+            .is_some_and(|taken_over| taken_over.is_last)
+        {
+            return AfterAttempt::End(Some(Exhausted::Retries));
+        }
         if invocation.retries() >= retry.retries {
             // Where the manifest allows no retry, no limit ran out.
             return AfterAttempt::End((retry.retries > 0).then_some(Exhausted::Retries));
@@ -213,14 +221,7 @@ impl Supervisor {
             out.push(Action::Reply(reply, Box::new(Answer::Finished(record.clone()))));
         }
         if invocation.has_tmp {
-            match function.id {
-                Some(function) => out.push(Action::Release {
-                    function,
-                    invocation: id,
-                }),
-                // It ran under an earlier fnd, and its function is not installed yet.
-                None => function.work.unreleased.push(id),
-            }
+            release_files(function, id, out);
         }
         if frees {
             self.line_up(now, key);
@@ -250,6 +251,15 @@ impl Supervisor {
             self.timers.disarm(until, Timer::Begin(id));
         }
         Some(invocation)
+    }
+}
+
+/// Has the temporary files of an ended invocation deleted.
+pub(super) fn release_files(function: &mut SupervisedFunction, invocation: InvocationId, out: &mut Vec<Action>) {
+    match function.id {
+        Some(function) => out.push(Action::Release { function, invocation }),
+        // It ran under an earlier fnd, and its function is not installed yet.
+        None => function.work.unreleased.push(invocation),
     }
 }
 
@@ -357,7 +367,7 @@ impl Supervisor {
                 ..InvocationEnd::new(Reason::Deadline, CALLERS_DEADLINE)
             },
             EndCause::Cancelled(why) => InvocationEnd::new(Reason::Cancelled, why),
-            EndCause::Timeout | EndCause::Stopped | EndCause::NotReady(_) => {
+            EndCause::Timeout | EndCause::LeaseLost(_) | EndCause::Stopped | EndCause::NotReady(_) => {
                 InvocationEnd::new(Reason::Interrupted, "fnd stopped")
             }
         };
@@ -385,7 +395,8 @@ impl Supervisor {
                 let attempt = self.lost_attempt(now, id).map(|attempt| Box::new((attempt, None)));
                 self.finish(now, id, InvocationEnd { attempt, ..end }, out);
             }
-            // For one that is being claimed, the final record reaches the disk after the claim.
+            // For one that is being claimed, the final record reaches the disk after the claim. A claim that is still on its way to
+            // the register of all nodes does not reach the disk any more: `is_claiming`.
             InvocationStage::Delayed { .. }
             | InvocationStage::Ready
             | InvocationStage::Claiming { .. }

@@ -6,7 +6,7 @@
 //!
 //! Events and actions stand in `messages`, the state in `run_state`. The path of a request: `submit` (accept or reject)
 //! → `acceptance` (stored, queued) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start and end)
-//! → `conclude` (what follows). `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases); for
+//! → `conclude` (what follows). `register` takes back what another node has. `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases); for
 //! handlers there are also `pool` (the set of workers) and `calls` (their answers). `conclude` also ends invocations from outside,
 //! `chain` those whose caller has ended. `versions` changes functions, `trial` and `canary` try releases first. `restore`,
 //! `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
@@ -25,6 +25,7 @@
 //! - `keys`: the value of `[queue] key` of each invocation
 //! - `pool`: the workers of a handler or an HTTP program
 //! - `publish`: the shares of events
+//! - `register`: work that several nodes share: what their register says of it
 //! - `restore`: the state that an earlier fnd left
 //! - `service`: processes that are always there
 //! - `shutdown`: drain, stop, hand over
@@ -50,6 +51,7 @@ mod groups;
 mod keys;
 mod pool;
 mod publish;
+mod register;
 mod restore;
 mod service;
 mod shutdown;
@@ -73,13 +75,15 @@ pub use crate::messages::adoption_records::{
 pub use crate::messages::event::{
     Answered, Event, Exited, InstalledVersion, LAST_RESULT_MAX, LastAttempt, Restored, TooLarge,
 };
-pub use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
+pub use crate::messages::publication::{
+    Delivered, EventShares, NotTaken, Publication, Publish, Shares, StreamedEvent, Taken,
+};
 pub use crate::messages::rules::{
     FunctionKind, Http, NodeBudget, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service,
 };
-pub use crate::messages::submit::{Calling, Submit};
+pub use crate::messages::submit::{Calling, Submit, TakenOver};
 pub use crate::messages::{FunctionState, Now, ReplyTo};
-pub use view::{CanaryCounts, FunctionView, Trial};
+pub use view::{CanaryCounts, FunctionView, RoomForMessages, Trial};
 
 use crate::run_state::FunctionKey;
 use crate::run_state::function::CountedFunction;
@@ -192,6 +196,10 @@ impl Supervisor {
             Event::StoreFailed(id) => self.store_failed(now, id, out),
             Event::Claimed(ids) => self.claimed(now, &ids, out),
             Event::ClaimFailed(ids) => self.claim_failed(now, &ids),
+            Event::ClaimPutOff { id, pause } => self.claim_put_off(now, id, pause, out),
+            Event::LeaseLost(lost) => self.lease_lost(now, &lost, out),
+            Event::Superseded { id, node } => self.superseded(now, id, node, out),
+            Event::Withdraw(id) => self.withdraw(now, id, out),
             Event::Cancel { id, reply } => self.cancel(now, id, reply, out),
             Event::CallerLeft { id, reply } => self.caller_left(now, id, reply, out),
             Event::SetEnabled {

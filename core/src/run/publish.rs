@@ -17,7 +17,7 @@ use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication
 use crate::messages::submit::Submit;
 use crate::messages::{Now, ReplyTo};
 use crate::records::Accepted;
-use crate::records::outcome::Skip;
+use crate::records::outcome::{Reason, Skip};
 use crate::run_state::FunctionKey;
 use crate::run_state::function::Presence;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -131,7 +131,7 @@ impl Supervisor {
                         why: why.clone(),
                     });
                     if let Some(skip) = rejection.skip()
-                        && let Some(accepted) = self.as_skipped(now, &submit, (skip, why.into()))
+                        && let Some(accepted) = self.as_skipped(now, &submit, (Reason::Skipped(skip), why.into()))
                     {
                         accepting.notices.push(Action::Notice(Notice::Rejected {
                             function: function.clone(),
@@ -163,31 +163,18 @@ impl Supervisor {
     }
 
     /// Returns the record of a share that its function has no room for, with which it can run later. `skipped` says why.
-    fn as_skipped(&self, now: Now, submit: &Submit, skipped: (Skip, Box<str>)) -> Option<Accepted> {
+    fn as_skipped(&self, now: Now, submit: &Submit, skipped: (Reason, Box<str>)) -> Option<Accepted> {
         let function = &self.functions[self.functions.find(&submit.function)?];
         let Presence::Serving(serving) = &function.presence else {
             return None;
         };
         Some(Accepted {
-            id: submit.id,
-            function: submit.function.clone(),
-            trigger: submit.trigger,
-            accepted_ms: now.unix_ms,
             payload: filled_in(submit.payload.clone(), &serving.rules),
-            durable: true,
             // The sender need not send the event again, so the function gets its share when somebody redrives it.
             dead_letter: true,
-            load_key: None,
-            timeout_ms: None,
-            not_before_ms: None,
-            expires_ms: None,
-            deadline_ms: None,
             priority: submit.priority,
-            key: None,
-            origin: None,
-            mark: None,
-            files: Vec::new(),
             skipped: Some(skipped),
+            ..Accepted::new(submit.id, submit.function.clone(), submit.trigger, now.unix_ms)
         })
     }
 

@@ -141,6 +141,7 @@ impl Supervisor {
             stage,
             durable: accepted.durable,
             key: accepted.key,
+            of_stream: accepted.message.as_ref().is_some_and(|message| !message.is_accepted),
             order_key: accepted
                 .payload
                 .cause
@@ -154,6 +155,7 @@ impl Supervisor {
             waiters: Vec::new(),
             caller_gone: !accepted.durable,
             attempts: record.attempts,
+            taken_over: None,
             polls: record.polls,
             started: record.started_ms.map(|unix_ms| Started {
                 unix_ms,
@@ -228,7 +230,8 @@ impl Supervisor {
         }
     }
 
-    /// Returns the attempt that was running when fnd went down; absent unless the invocation is in stage `Lost`.
+    /// Returns the attempt that was running when fnd went down, or when another node did; absent unless the invocation is in stage
+    /// `Lost`.
     pub(super) fn lost_attempt(&self, now: Now, id: InvocationId) -> Option<AttemptRecord> {
         let invocation = self.invocations.get(&id)?;
         if !matches!(invocation.stage, InvocationStage::Lost) {
@@ -251,7 +254,11 @@ impl Supervisor {
             ended_ms: now.unix_ms,
             duration_us: 0,
             reason: Reason::Interrupted,
-            message: LOST.to_owned(),
+            message: invocation
+                .taken_over
+                .as_ref()
+                .map_or(LOST, |taken_over| taken_over.message.as_str())
+                .to_owned(),
             exit_code: None,
             signal: None,
             usage: Usage::default(),

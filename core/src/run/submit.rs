@@ -81,8 +81,9 @@ impl Supervisor {
                 }
                 reject(submit.reply, rejection, out);
                 let (function, trigger) = (submit.function, submit.trigger);
-                // Files are not refused: they wait in their directory.
-                out.extend(skip.filter(|_| trigger != Trigger::File).map(|skip| {
+                // Files and messages are not refused: they wait in their directory and in their stream.
+                let waits = matches!(trigger, Trigger::File | Trigger::Nats);
+                out.extend(skip.filter(|_| !waits).map(|skip| {
                     Action::Notice(Notice::Rejected {
                         function,
                         trigger,
@@ -114,7 +115,7 @@ impl Supervisor {
         };
         let overlaps = no_place.is_some();
         if overlaps && overlap == Overlap::Skip && submit.skipped.is_none() {
-            submit.skipped = Some((Skip::Overlap, OVERLAPS.into()));
+            submit.skipped = Some((Reason::Skipped(Skip::Overlap), OVERLAPS.into()));
         }
         let skipped = submit.skipped.is_some();
         // A skipped request does not count for the rate.
@@ -160,7 +161,7 @@ impl Supervisor {
         let key = self.functions.find(&submit.function);
         let known = key.and_then(|key| Some((key, self.functions[key].serving()?.clone())));
         if let Some((key, serving)) = known {
-            submit.skipped = Some((skip, why.into()));
+            submit.skipped = Some((Reason::Skipped(skip), why.into()));
             // It ends at once, so it waits for no other one of its key.
             self.accept(now, (key, &serving), (submit, None, None), out);
         }
@@ -365,7 +366,7 @@ impl Supervisor {
             return;
         };
         let end = match &invocation.last {
-            _ if matches!(invocation.stage, InvocationStage::Lost) => {
+            _ if matches!(invocation.stage, InvocationStage::Lost) || invocation.taken_over.is_some() => {
                 InvocationEnd::new(Reason::Interrupted, super::restore::LOST)
             }
             Some((reason, message)) => InvocationEnd::new(*reason, message.clone()),

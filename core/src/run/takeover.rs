@@ -20,6 +20,7 @@ use crate::messages::action::Action;
 use crate::messages::adoption_records::{Adopted, AdoptedMember, CallRecord, MemberRecord, RunRecord};
 use crate::messages::event::Restored;
 use crate::records::cause::Cause;
+use crate::records::outcome::Trigger;
 use crate::records::{Accepted, Payload};
 use crate::run_state::function::Presence;
 use crate::run_state::invocation::{Invocation, InvocationStage};
@@ -87,12 +88,14 @@ impl Supervisor {
             stage: InvocationStage::Lost,
             durable: false,
             key: None,
+            of_stream: false,
             order_key: None,
             queue_key: origin.run.queue_key.as_deref().map(Arc::from),
             acknowledge: Vec::new(),
             waiters: Vec::new(),
             caller_gone: true,
             attempts: 0,
+            taken_over: None,
             polls: 0,
             started: None,
             last: None,
@@ -150,27 +153,13 @@ impl Supervisor {
             self.waited.add(invocation);
         }
         out.push(Action::StoreCaller(Box::new(Accepted {
-            id: run.invocation,
-            function: function.clone(),
-            trigger: run.trigger,
-            accepted_ms: run.accepted_ms,
             payload: Payload {
                 cause: Some(cause),
                 ..Payload::default()
             },
             durable: false,
-            dead_letter: false,
-            load_key: None,
-            timeout_ms: None,
-            not_before_ms: None,
-            expires_ms: None,
             deadline_ms: run.deadline_ms,
-            priority: 0,
-            key: None,
-            origin: None,
-            mark: None,
-            files: Vec::new(),
-            skipped: None,
+            ..Accepted::new(run.invocation, function.clone(), run.trigger, run.accepted_ms)
         })));
     }
 
@@ -195,6 +184,7 @@ impl Supervisor {
             let at = now.mono.saturating_sub(ago);
             // The grace counts from the SIGTERM of the earlier fnd, not from the adoption.
             let kill_at = at.saturating_add(record.rules.grace);
+            let cause = (cause, record.run.trigger);
             run.ending = Some(ending_of_term(cause, at, (run.timeout_at, deadline)));
             phase = WorkerPhase::Terminating { kill_at };
         }
@@ -254,7 +244,8 @@ impl Supervisor {
             let timeout_at = run.timeout.map(|timeout| run.started.mono.saturating_add(timeout));
             let invocation = self.invocations.get(&run.invocation);
             let deadline = invocation.and_then(|invocation| Some(invocation.deadline?.at));
-            let ending = ending_of_term(TermCause::TimeUp, at, (timeout_at, deadline));
+            let trigger = invocation.map_or(Trigger::Load, |invocation| invocation.trigger);
+            let ending = ending_of_term((TermCause::TimeUp, trigger), at, (timeout_at, deadline));
             run.ending.get_or_insert(ending);
         }
     }
@@ -291,6 +282,7 @@ impl Supervisor {
             record,
             age,
             ended,
+            is_fenced,
         } = adopted;
         let Some(pool) = record.rules.kind.pool().copied() else {
             // `members_worth_adopting` returns no such worker.
@@ -321,7 +313,8 @@ impl Supervisor {
             function.work.last_call = Some(now.mono);
         }
         let concurrency = record.concurrency.unwrap_or(1);
-        if !ended && !record.retiring && record.concurrency.is_some() && runs.len() < to_usize(concurrency) {
+        let takes_calls = !ended && !is_fenced && !record.retiring && record.concurrency.is_some();
+        if takes_calls && runs.len() < to_usize(concurrency) {
             function.work.free.push(id);
         }
         let member = HandlerWorker {
@@ -343,7 +336,8 @@ impl Supervisor {
             phase,
             ended_at: None,
             adopted: true,
-            ended_before: false,
+            // How one ended that was fenced is known: as if it had ended now.
+            ended_before: ended && !is_fenced,
             runs,
             kind: WorkerKind::Member(Box::new(member)),
         };

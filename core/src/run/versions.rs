@@ -275,7 +275,7 @@ impl Supervisor {
     fn flush(&mut self, now: Now, key: FunctionKey, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
         let waiting: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
         for id in waiting {
-            if !self.is_running(id) {
+            if !self.is_running(id) && !self.give_back_message(now, id, out) {
                 self.give_up(now, id, (skip, why), out);
             }
         }

@@ -8,10 +8,10 @@ use crate::messages::action::Rejection;
 use crate::messages::adoption_records::{CallRecord, MemberRecord, RunRecord, ScriptRecord};
 use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
-use crate::run_state::FunctionKey;
 use crate::run_state::function::SupervisedFunction;
 use crate::run_state::invocation::InvocationStage;
 use crate::run_state::worker::{WorkerKind, WorkerPhase};
+use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::borrow::Cow;
@@ -83,6 +83,20 @@ pub struct Trial {
     pub failures: u32,
     /// When the next trial starts, Unix milliseconds; absent during a trial, and where none follows.
     pub again_ms: Option<u64>,
+}
+
+/// The room of a function for messages that are not asked for yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoomForMessages {
+    /// Attempts that could begin now: its places without those that run, are about to begin, or wait for a place. Runs that
+    /// wait for another one of their key count as waiting.
+    pub places: usize,
+    /// Attempts that its group has room for; absent: it is in no group.
+    pub group: Option<usize>,
+    /// Attempts for which the node has workers.
+    pub node: usize,
+    /// Whether it begins nothing now: it is disabled, over its quota, in the pause of a crash loop, or fnd drains.
+    pub is_held: bool,
 }
 
 impl FunctionView<'_> {
@@ -248,6 +262,36 @@ impl Supervisor {
             return Rejection::Unavailable { reason: reason.into() };
         }
         Rejection::NoSuchFunction
+    }
+
+    /// Returns how many messages a function could begin now; absent where it has no version that can run.
+    #[must_use]
+    pub fn room_for_messages(&self, name: &FunctionName) -> Option<RoomForMessages> {
+        let key = self.functions.find(name)?;
+        let function = &self.functions[key];
+        let serving = function.serving()?;
+        // Waiting invocations take the places, and the room of the group, that become free.
+        let waiting = function.queue.waiting() + function.queue.storing();
+        let places = to_usize(serving.rules.places());
+        let group = self.next_release(key).and_then(|release| release.group());
+        let is_held = !function.is_enabled()
+            || function.is_held()
+            || function.full.is_some()
+            || self.is_draining()
+            || !self.starts.may_start()
+            || self.node.refusal(&serving.rules).is_some();
+        Some(RoomForMessages {
+            places: places.saturating_sub(function.work.busy + waiting),
+            group: group.map(|group| self.group_room(Some(group), key).saturating_sub(waiting)),
+            node: self.node_room(key).saturating_sub(waiting),
+            is_held,
+        })
+    }
+
+    /// Returns the group of the next attempt of a function.
+    #[must_use]
+    pub fn next_group(&self, name: &FunctionName) -> Option<&str> {
+        self.next_release(self.functions.find(name)?)?.group()
     }
 
     /// Says whether no new requests are accepted any more.

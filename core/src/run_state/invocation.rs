@@ -3,11 +3,13 @@
 //! ```text
 //! Storing ──▶ Delayed ──▶ Ready ──▶ Claiming ──▶ Claimed ──▶ Running ──▶ BackingOff ──▶ Ready ...
 //!    (durable ones)                    (durable ones)           └──▶ ended: the invocation is gone, its record is final
-//! Lost: was running when the previous fnd went down; waits until its function is known, which decides on a retry.
+//! Lost: was running when the previous fnd went down, or on a node that is silent; waits until its function is known, which decides
+//! on a retry.
 //! ```
 
 use super::FunctionKey;
 use crate::idempotency::IdempotencyKey;
+use crate::messages::submit::TakenOver;
 use crate::messages::{Now, ReplyTo, on_mono};
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
@@ -40,6 +42,8 @@ pub(crate) struct Invocation {
     /// [`QueueBooks::set_durable`](super::queue::QueueBooks::set_durable) does that.
     pub(crate) durable: bool,
     pub(crate) key: Option<IdempotencyKey>,
+    /// Whether its message stays in its stream until the invocation has ended: another node may get it before.
+    pub(crate) of_stream: bool,
     /// The value of its event's `key`: invocations of the function with the same value run one after the other.
     pub(crate) order_key: Option<Arc<str>>,
     /// The value of `[queue] key`. Only [`QueueBooks::set_key`](super::queue::QueueBooks::set_key) changes it.
@@ -51,6 +55,8 @@ pub(crate) struct Invocation {
     /// Whether the caller's connection went down with an earlier fnd, so that another attempt could not answer anybody.
     pub(crate) caller_gone: bool,
     pub(crate) attempts: u32,
+    /// The last attempt is one that another node has begun, and nothing was decided after it.
+    pub(crate) taken_over: Option<Box<TakenOver>>,
     pub(crate) polls: u32,
     pub(crate) started: Option<Started>,
     /// Reason and message of the last attempt.
@@ -136,7 +142,7 @@ pub(crate) enum InvocationStage {
     Claimed,
     /// An attempt runs, or is being started.
     Running { worker: WorkerId },
-    /// Waiting for a retry or a poll.
+    /// Waiting for a retry, a poll, or the next claim of a message.
     BackingOff { until: Duration, unix_ms: u64 },
     /// How the last attempt ended is not known.
     Lost,

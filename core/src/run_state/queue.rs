@@ -77,7 +77,7 @@ pub(crate) struct QueueBooks {
     storing: usize,
     /// Number of invocations that are being stored and were ended meanwhile.
     ended: usize,
-    /// Invocations that wait for a retry or a poll, with the due time in Unix milliseconds.
+    /// Invocations that wait for a retry, a poll or their next claim, with the due time in Unix milliseconds.
     backing_off: BTreeSet<(u64, InvocationId)>,
     /// Durable invocations that wait to be claimed.
     unclaimed: BTreeMap<QueueOrder, InvocationId>,
@@ -349,6 +349,11 @@ impl QueueBooks {
     /// Says whether an invocation must be claimed.
     pub(crate) fn has_unclaimed(&self) -> bool {
         !self.unclaimed.is_empty()
+    }
+
+    /// Returns the first invocation that must be claimed.
+    pub(crate) fn first_unclaimed(&self) -> Option<InvocationId> {
+        self.unclaimed.first_key_value().map(|(_, id)| *id)
     }
 
     /// Returns how many claims are being stored.

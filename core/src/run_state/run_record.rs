@@ -8,6 +8,7 @@ use crate::messages::adoption_records::{RunRecord, Times};
 use crate::messages::end_cause::{CANCELLED_BEFORE, EndCause};
 use crate::messages::on_mono;
 use crate::messages::rules::Rules;
+use crate::records::outcome::Trigger;
 use fnd_wire::frame::TermCause;
 use fnd_wire::ids::{Attempt, FunctionId, InvocationId, Version};
 use std::borrow::Cow;
@@ -122,15 +123,17 @@ pub(crate) fn serving(id: u32, (version, load_key): (Version, Version), rules: C
 }
 
 /// Returns why a worker got SIGTERM at an instant, as the fnd that sent it would have recorded it. An fnd that asked for it
-/// has said the reason in the adoption record; only for an older fnd the instant decides.
+/// has said the reason in the adoption record; only for an older fnd the instant decides. `trigger` is that of the invocation.
 pub(crate) fn ending_of_term(
-    cause: TermCause,
+    (cause, trigger): (TermCause, Trigger),
     at: Duration,
     (timeout, deadline): (Option<Duration>, Option<Duration>),
 ) -> EndCause {
     let due = |limit: Option<Duration>| limit.is_some_and(|limit| limit <= at.saturating_add(TERM_SLACK));
     match cause {
         TermCause::Stopped => EndCause::Stopped,
+        // Only the lease of a message gives the spawner a limit before these two.
+        TermCause::TimeUp if trigger == Trigger::Nats && !due(timeout) && !due(deadline) => EndCause::LeaseLost(None),
         // The spawner has one limit for both, the earlier one.
         TermCause::TimeUp if timeout.is_some_and(|timeout| deadline.is_none_or(|deadline| timeout <= deadline)) => {
             EndCause::Timeout

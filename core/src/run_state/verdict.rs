@@ -132,6 +132,7 @@ fn too_large_words(rules: &Rules, large: TooLarge) -> String {
 pub(crate) fn asks_for_result(trigger: Trigger, cause: Option<&Cause>) -> bool {
     match trigger {
         Trigger::Manual | Trigger::Http | Trigger::Function => true,
+        Trigger::Nats => matches!(cause, Some(Cause::Nats(message)) if message.answers),
         Trigger::Replay | Trigger::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
         Trigger::Load | Trigger::Schedule | Trigger::Event | Trigger::File | Trigger::Hook | Trigger::Alert => false,
     }

@@ -1,11 +1,12 @@
-//! `fndctl emit TYPE`: sends an event to the functions that subscribe to it.
+//! `fndctl emit TYPE`: sends an event to the functions that subscribe to it. `fndctl emit --nats SUBJECT` publishes a message to the
+//! servers of NATS.
 
 use crate::client::request;
 use crate::common::payload::PayloadArgument;
-use crate::context::Context;
+use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
-use fnd_core::api::EventAccepted;
+use fnd_core::api::{EventAccepted, PublishedMessage};
 use hyper::Method;
 use hyper::body::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -24,16 +25,23 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 #[command(
     after_help = "A function subscribes with `[[event]]` in its manifest: `type = \"order.*\"`. Every function that matches gets a \
     run of its own, which is queued and on the disk when this command ends. An event with the source and the id of an earlier \
-    one is the same event and runs nothing.\n\nExamples:\n  \
+    one is the same event and runs nothing. Where events of all nodes go through a stream (`events.nats.stream` in fnd.toml), it ends when the \
+    stream has the event.\n\nWith `--nats` a message is published in place of an event. The command ends when a stream has stored it, and says where. \
+    It needs the role operator of the node.\n\nExamples:\n  \
     fndctl emit order.created -d '{\"order\": 7}'\n  \
     fndctl emit order.created -d @order.json --source shop --subject orders/7\n  \
     fndctl emit nightly --id \"nightly-$(date +%F)\"        once a day, however often it is sent\n  \
-    fndctl emit order.created -o name | xargs fndctl wait"
+    fndctl emit order.created -o name | xargs fndctl wait\n  \
+    fndctl emit --nats orders.new -d @order.json        to the nodes whose functions have `[[nats]]`"
 )]
 pub(crate) struct Args {
     /// Type of the event, such as `order.created`.
-    #[arg(value_name = "TYPE")]
-    kind: String,
+    #[arg(value_name = "TYPE", required_unless_present = "nats", conflicts_with = "nats")]
+    kind: Option<String>,
+
+    /// Publish a message to this subject of NATS, and no event.
+    #[arg(long, value_name = "SUBJECT", conflicts_with_all = ["source", "subject", "attributes"])]
+    nats: Option<String>,
 
     #[command(flatten)]
     payload: PayloadArgument,
@@ -46,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     subject: Option<String>,
 
-    /// Identifies the event together with its source. Without it, each event is a new one.
+    /// Identifies the event together with its source, or the message in its stream. Without it, each one is new.
     #[arg(long, value_name = "ID")]
     id: Option<String>,
 
@@ -60,6 +68,11 @@ pub(crate) struct Args {
 /// # Errors
 /// The event is malformed, no subscriber takes it, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    if let Some(subject) = &args.nats {
+        return publish(context, &args, subject).await;
+    }
+    // clap has refused a command line without a type.
+    let kind = args.kind.clone().unwrap_or_default();
     let id = match &args.id {
         Some(id) => id.clone(),
         None => fresh_id()?,
@@ -68,7 +81,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         ("specversion".to_owned(), "1.0".to_owned()),
         ("id".to_owned(), id),
         ("source".to_owned(), args.source.clone()),
-        ("type".to_owned(), args.kind.clone()),
+        ("type".to_owned(), kind.clone()),
     ];
     attributes.extend(args.subject.clone().map(|subject| ("subject".to_owned(), subject)));
     for attribute in &args.attributes {
@@ -106,11 +119,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         for refused in &delivered.refused {
             out.aside(&format!("`{}` does not take it: {}", refused.function, refused.why));
         }
+        if let Some(stored) = &delivered.stream {
+            return out.table(&stored_table((stored.sequence, &stored.name), ("TYPE", &kind)));
+        }
         if delivered.invocations.is_empty() {
-            out.aside(&format!(
-                "no function subscribes to `{}` from `{}`",
-                args.kind, args.source
-            ));
+            out.aside(&format!("no function subscribes to `{kind}` from `{}`", args.source));
             return Ok(());
         }
         let mut table = TextTable::new(&["ID", "FUNCTION"]);
@@ -120,6 +133,44 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         out.table(&table)
     })?;
     Ok(Exit::Fine)
+}
+
+/// Publishes a message to a subject.
+async fn publish(context: &Context, args: &Args, subject: &str) -> Result<Exit, CommandFailure> {
+    let mut parameters = Parameters::default();
+    parameters.add("subject", Some(subject));
+    parameters.add("id", args.id.as_deref());
+    let mut headers = Vec::new();
+    let body = match args.payload.read(context, false)? {
+        Some((bytes, media_type)) => {
+            headers.push(("Content-Type".to_owned(), media_type.to_owned()));
+            bytes.into()
+        }
+        None => Bytes::new(),
+    };
+    let path = format!("/v1/nats/publish{}", parameters.0);
+    let reply = context
+        .client
+        .send(request(Method::POST, &path, &headers, body)?)
+        .await?;
+    context.out.document(&reply.body, |message: &PublishedMessage, out| {
+        // A sender may repeat a message to be sure of it, so this is no failure.
+        if message.duplicate {
+            out.aside(&format!("{} has a message with this id already", message.stream));
+        }
+        out.table(&stored_table(
+            (message.sequence, &message.stream),
+            ("SUBJECT", &message.subject),
+        ))
+    })?;
+    Ok(Exit::Fine)
+}
+
+/// Returns a table that says where a stream has something.
+fn stored_table((sequence, stream): (u64, &str), (title, what): (&'static str, &str)) -> TextTable {
+    let mut table = TextTable::new(&["SEQUENCE", "STREAM", title]);
+    table.row(Tone::Plain, [sequence.to_string(), stream.to_owned(), what.to_owned()]);
+    table
 }
 
 /// Returns an id that no other event has.

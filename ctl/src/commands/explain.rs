@@ -1,18 +1,21 @@
-//! `fndctl explain`: the meaning of a reason, an error code or a key. Needs no daemon: core and manifest have the texts.
+//! `fndctl explain`: the meaning of a reason, an error code, a problem of the node or a key. Needs no daemon: core and manifest have the texts.
 
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::problem::Code;
 use fnd_core::explain::{REASONS, reason};
+use fnd_core::node_problems::{NODE_PROBLEMS, node_problem};
 use fnd_core::records::outcome::Reason;
 use fnd_manifest::explain;
 use fnd_manifest::schema::read::nearest;
 
 /// Options.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  fndctl explain oom\n  fndctl explain queue-full\n  fndctl explain retry.jitter")]
+#[command(
+    after_help = "Examples:\n  fndctl explain oom\n  fndctl explain queue-full\n  fndctl explain nats-down\n  fndctl explain retry.jitter"
+)]
 pub(crate) struct Args {
-    /// A reason (`oom`), an error code (`queue-full`) or a key (`limits.memory`); without it, all words are listed.
+    /// A reason (`oom`), an error code (`queue-full`), a problem of the node (`nats-down`) or a key (`limits.memory`); without it, all words are listed.
     what: Option<String>,
 }
 
@@ -33,7 +36,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
         };
         return Err(CommandFailure::new(
             Exit::NoSuchThing,
-            format!("there is no reason, error code or key named `{what}`"),
+            format!("there is no reason, error code, problem or key named `{what}`"),
         )
         .help(&help));
     }
@@ -64,6 +67,11 @@ fn explanations(what: &str) -> Vec<String> {
             "{what}: a diagnostic of a manifest or the configuration\n{meaning}"
         ));
     }
+    if let Some(meaning) = node_problem(what) {
+        found.push(format!(
+            "{what}: a problem of the node, which `fndctl status` shows while it lasts\n{meaning}"
+        ));
+    }
     found.extend(explain::key(what).iter().map(explain::KeyText::text));
     found
 }
@@ -71,6 +79,7 @@ fn explanations(what: &str) -> Vec<String> {
 fn list(context: &Context) -> Result<(), CommandFailure> {
     let codes: Vec<&str> = Code::all().map(Code::as_str).collect();
     let diagnostics: Vec<&str> = explain::DIAGNOSTICS.iter().map(|(code, _)| *code).collect();
+    let problems: Vec<&str> = NODE_PROBLEMS.iter().map(|(code, _)| *code).collect();
     let keys = |file: &str| {
         let keys = explain::keys().into_iter().filter(|key| key.file == file);
         keys.map(|key| key.path).collect::<Vec<_>>().join(" ")
@@ -79,6 +88,7 @@ fn list(context: &Context) -> Result<(), CommandFailure> {
         ("reasons", REASONS.join(" ")),
         ("error codes of the API", codes.join(" ")),
         ("diagnostics", diagnostics.join(" ")),
+        ("problems of the node", problems.join(" ")),
         ("keys of a function's manifest", keys("function.toml")),
         ("keys of fnd.toml", keys("fnd.toml")),
     ] {
@@ -95,6 +105,7 @@ fn near(word: &str) -> Option<String> {
         .map(|key| key.path.as_str())
         .chain(REASONS.iter().copied())
         .chain(explain::DIAGNOSTICS.iter().map(|(code, _)| *code))
+        .chain(NODE_PROBLEMS.iter().map(|(code, _)| *code))
         .collect();
     // The table before a key is often left out.
     let last = |key: &'_ str| key.rsplit_once('.').map_or(key.to_owned(), |(_, last)| last.to_owned());
@@ -118,6 +129,8 @@ mod tests {
             ("exit-3", "not_on_exit"),
             ("signal-SEGV", "signal"),
             ("queue-full", "429"),
+            ("nats-down", "[events.nats]"),
+            ("lease-lost", "another node"),
             ("retry.jitter", "equal"),
             ("node.max_workers", "fnd.toml"),
             ("jitter", "retry.jitter"),

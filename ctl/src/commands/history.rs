@@ -197,6 +197,13 @@ fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
             let text = format!("{} ({}){}", file.path, file.event.as_str(), more.unwrap_or_default());
             vec![("file", text)]
         }
+        Cause::Nats(message) => {
+            let place = match (&message.stream, message.sequence) {
+                (Some(stream), Some(sequence)) => format!("{stream} {sequence}"),
+                _ => "a request".to_owned(),
+            };
+            vec![("nats", place), ("subject", message.subject.clone())]
+        }
         Cause::Hook(hook) => vec![("hook of", format!("{} {}", hook.function, hook.invocation))],
         Cause::Call(call) => {
             let id = call.invocation.map(|id| format!(" {id}")).unwrap_or_default();
@@ -216,6 +223,12 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Comman
         .exhausted
         .map(|what| format!(" ({} exhausted)", format!("{what:?}").to_lowercase()));
     let hook = view.hook.map(|hook| format!(" (a hook {})", hook.as_str()));
+    // Two nodes have a record of one message then, and people look for the one that counts.
+    let superseded = view.superseded_by.as_ref().map(|node| {
+        let text =
+            format!("by {node}, which has taken the message over: its record counts, and this one is no dead letter");
+        ("superseded", text)
+    });
     let lines = [
         ("id", view.id.to_string()),
         ("function", view.function.to_string()),
@@ -258,7 +271,7 @@ fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), Comman
         ),
     ];
     // The message may be text of the function. A line end in it would look like the beginning of another field.
-    for (name, value) in lines {
+    for (name, value) in lines.into_iter().chain(superseded) {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
     for (name, value) in view

@@ -17,6 +17,7 @@
 //! - `import`: functions made of other systems' files
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
 //! - `schedules`: when functions run by themselves
+//! - `nats`: the connection to NATS, and the messages of this node
 //! - `binding`: service bindings
 //! - `state`: values that functions share
 //! - `secret`: secrets of functions, and those that requests are checked with
@@ -51,6 +52,7 @@ pub(crate) mod kubeless;
 pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
+pub(crate) mod nats;
 pub(crate) mod new;
 pub(crate) mod releases;
 pub(crate) mod reload;

@@ -194,6 +194,8 @@ mod tests {
             "state",
             "state/ledger.db/x",
             "state/lock",
+            // A restored history belongs to another node.
+            "state/nats-instance",
             "uids/x",
             "functions/x/a",
             "functions",

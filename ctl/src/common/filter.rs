@@ -3,6 +3,7 @@
 use crate::common::candidates;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::CommandFailure;
+use fnd_core::records::outcome::{RunState, Trigger};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
@@ -13,16 +14,23 @@ pub(crate) struct Filter {
     #[arg(add = candidates::functions())]
     pub(crate) function: Option<String>,
 
-    /// Select only runs in this state: queued, running, waiting, polling, succeeded, failed, cancelled, interrupted, skipped.
-    #[arg(long, add = candidates::states())]
+    // The two lists are made of the words themselves: none is missing when one is added.
+    #[arg(
+        long,
+        help = format!("Select only runs in this state: {}", RunState::WORDS.join(", ")),
+        add = candidates::states()
+    )]
     pub(crate) state: Option<String>,
 
     /// Select only runs that ended with this reason, such as timeout or exit-1.
     #[arg(long, add = candidates::reasons())]
     pub(crate) reason: Option<String>,
 
-    /// Select only runs with this trigger: load, manual, function, replay, redrive.
-    #[arg(long, add = candidates::triggers())]
+    #[arg(
+        long,
+        help = format!("Select only runs with this trigger: {}", Trigger::WORDS.join(", ")),
+        add = candidates::triggers()
+    )]
     pub(crate) trigger: Option<String>,
 
     /// Select only runs whose last attempt ran this version; the first digits are enough.

@@ -16,6 +16,7 @@
 //! - `journal`: whether it listens
 //! - `kernel`: what fnd needs of it
 //! - `ledger`: the findings of `fnd --examine`
+//! - `nats`: the servers of NATS, and the streams of `[[nats]]`
 //! - `permissions`: who could change the files that fnd runs
 //! - `program`: runs a program for its output
 //! - `runtimes`: interpreters
@@ -35,6 +36,7 @@ pub(crate) mod installed;
 mod journal;
 mod kernel;
 pub(crate) mod ledger;
+mod nats;
 pub(crate) mod permissions;
 pub(crate) mod program;
 mod runtimes;
@@ -109,6 +111,12 @@ pub(crate) async fn findings(context: &Context, chosen: ChosenPlaces) -> Result<
         });
         findings.extend(runtimes::judge(&runtimes::inspect(runtime, settings, owner).await));
     }
+    // fnd without `[events.nats]` refuses the question, which costs nothing.
+    let servers = match node {
+        Some(_) => nats::inspect(&context.client).await,
+        None => None,
+    };
+    findings.extend(nats::judge(servers.as_deref(), node));
     findings.extend(disk::judge(&disk::inspect(&places.state)));
     findings.extend(clock::judge(clock::inspect()));
     if installed {

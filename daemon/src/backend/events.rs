@@ -28,20 +28,26 @@ impl Backend {
     }
 
     /// Queues an invocation for each function that takes one of the events, that the sender may operate, and whose author may
-    /// get events of this sender, all in one transaction. The result has one item for each event.
+    /// get events of this sender, all in one transaction; or hands the events to the stream of all nodes. The result has one item for
+    /// each event.
     pub(crate) async fn publish(
         &self,
         events: Vec<NewEvent>,
         origin: EventOrigin,
     ) -> Result<Vec<Delivered>, NotPublished> {
         let count = events.len() as u64;
-        let published = self.publish_all(events, &origin).await;
+        let published = match self.event_stream(&origin) {
+            Some(stream) => self.publish_to_stream(&stream, &events, &origin.reach).await,
+            None => self.publish_all(events, &origin).await,
+        };
         if published.is_err() {
             self.count_events(EventOutcome::Refused, count);
         }
         for delivered in published.iter().flatten() {
             let outcome = match delivered {
                 Delivered { duplicate: true, .. } => EventOutcome::Duplicate,
+                // Nobody knows here which functions of other nodes want it.
+                Delivered { stream: Some(_), .. } => EventOutcome::Accepted,
                 Delivered { invocations, .. } if invocations.is_empty() => EventOutcome::Unmatched,
                 Delivered { .. } => EventOutcome::Accepted,
             };
@@ -232,7 +238,7 @@ impl Backend {
 
 /// Returns a digest of what identifies an event. The length keeps source and id apart. Events that not all functions can
 /// get have other digests: otherwise such a sender could make the same event of another sender count as known.
-fn key(attributes: &Attributes, reach: &Permissions) -> Arc<str> {
+pub(super) fn key(attributes: &Attributes, reach: &Permissions) -> Arc<str> {
     let mut digest = Sha256::new();
     if let Some(limit) = reach.limit_of_operation() {
         // No source is as long as this.

@@ -145,8 +145,12 @@ impl Backend {
     /// letter.
     pub(crate) async fn repeat(&self, id: InvocationId, trigger: Trigger) -> Result<Repeated, Failure> {
         drop(self.settled());
-        let Some(StoredInvocation { record, payload, dead }) =
-            self.reader.stored_invocation(id).await.map_err(failure)?
+        let Some(StoredInvocation {
+            record,
+            payload,
+            dead,
+            superseded_by,
+        }) = self.reader.stored_invocation(id).await.map_err(failure)?
         else {
             return Ok(Repeated::Unknown);
         };
@@ -154,6 +158,10 @@ impl Backend {
             return Ok(Repeated::NotEnded(record.function, record.state));
         }
         let redrive = trigger == Trigger::Redrive;
+        // A person asks for a replay, so the state of the work does not matter.
+        if let Some(node) = superseded_by.filter(|_| redrive) {
+            return Ok(Repeated::Superseded(record.function, node));
+        }
         if redrive && !dead {
             return Ok(Repeated::NotDead(record.function, record.state));
         }

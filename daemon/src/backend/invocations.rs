@@ -37,6 +37,8 @@ pub(crate) enum Repeated {
     NotDead(FunctionName, RunState),
     /// The payload of the invocation was not kept.
     NotKept(FunctionName),
+    /// Another node has the record of the same work that counts; its name.
+    Superseded(FunctionName, String),
     /// The run was requested.
     Asked(FunctionName, Answering),
 }
@@ -118,6 +120,7 @@ impl Backend {
             view.replay_of = stored.origin;
             // The record in memory may be older than what was read since.
             view.hook = (stored.hook_failed && view.state.is_final()).then_some(HookEnd::Failed);
+            view.superseded_by = stored.superseded_by;
             view.cause = stored.cause.as_deref().cloned();
             view.children = stored.children;
             view.parent = match &view.cause {

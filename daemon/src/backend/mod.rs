@@ -9,12 +9,14 @@
 //! - `backup`: copies the ledger and the state for a backup
 //! - `deploy`: uploads and removes functions
 //! - `deployable`: what has to hold before that
+//! - `event_stream`: events that go through the stream of all nodes
 //! - `events`: events
 //! - `follow`: kept output, then live lines, without a gap
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
 //! - `invocations`: invocations
 //! - `lists`: makes the long lists of the API in pieces
+//! - `nats`: NATS
 //! - `new_event`: events that come in a request
 //! - `node`: the node
 //! - `releases`: releases
@@ -27,12 +29,14 @@ mod answering;
 mod backup;
 mod deploy;
 mod deployable;
+mod event_stream;
 mod events;
 mod follow;
 mod functions;
 pub(crate) mod idempotency;
 mod invocations;
 mod lists;
+mod nats;
 mod new_event;
 mod node;
 mod releases;

@@ -1,5 +1,6 @@
 //! Events that come in a request, and why nothing of it was accepted.
 
+use crate::triggers::nats::PublishFailed;
 use fnd_core::access::Permissions;
 use fnd_core::data::Data;
 use fnd_core::records::Attributes;
@@ -62,6 +63,17 @@ pub(crate) enum NotPublished {
         shares: usize,
         /// The data of all of them together.
         bytes: u64,
+    },
+    /// The stream of all nodes has not confirmed an event.
+    NotStreamed {
+        /// Place of the event in the request.
+        event: usize,
+        failed: PublishFailed,
+    },
+    /// The type of an event is longer than a stream takes.
+    TypeTooLong {
+        /// Place of the event in the request.
+        event: usize,
     },
     /// The ledger could not store it.
     StoreFailed,

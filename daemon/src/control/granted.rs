@@ -51,6 +51,8 @@ impl RequestingFunction {
             }
             // The types are known when the body is read.
             ("POST", "events" | "/publish") => Ok(()),
+            // The handler reads the subject.
+            ("POST", "nats/publish") => Ok(()),
             ("GET", "invocations/{id}" | "invocations/{id}/result") | ("POST", "invocations/{id}/cancel") => {
                 let id = call.invocation()?;
                 if self.has_called(&call.backend, id).await? {
@@ -99,6 +101,29 @@ impl RequestingFunction {
                 short(path)
             )),
         }
+    }
+
+    /// Checks whether the function may publish messages to a subject of NATS: its manifest allows them as events of the type
+    /// `nats.SUBJECT`, which is the type that receivers see.
+    ///
+    /// # Errors
+    /// It may not.
+    pub(super) fn check_subject(&self, backend: &Backend, subject: &str) -> Result<(), Refusal> {
+        let may_emit = self.access().may_emit(&format!("nats.{subject}"));
+        let (function, subject) = (&self.function, short(subject));
+        let refused = |why: String| Err(refuse(Code::NotAllowed, why));
+        if !may_emit {
+            return refused(format!(
+                "`{function}` may not publish to `{subject}`: write `emit = [\"nats.{subject}\"]` into `[access]` of its manifest"
+            ));
+        }
+        if !backend.may_publish(function) {
+            return refused(format!(
+                "`{function}` may not publish to `{subject}`: its author may not operate every function, and a message may run each of \
+                 them"
+            ));
+        }
+        Ok(())
     }
 
     async fn has_called(&self, backend: &Backend, id: InvocationId) -> Result<bool, Refusal> {

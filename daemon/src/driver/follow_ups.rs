@@ -35,6 +35,7 @@ impl Driver {
             quotas: &self.quotas,
             schedules: &self.schedules,
             watchers: &self.watchers,
+            nats: &self.nats,
             secrets: &self.secrets,
             alerts: &self.follow_ups.alerts,
             reporter: &self.reporter,

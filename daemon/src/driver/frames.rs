@@ -1,8 +1,11 @@
-//! Turns frames of the spawner and messages of workers into events of the supervisor.
+//! Turns frames of the spawner and messages of workers into events of the supervisor, and hands what NATS and the ledger say of its
+//! messages to the part that has them.
 
 use super::{Driver, DriverMessage};
 use crate::buffers::{Reservation, SMALL};
 use crate::output::{AttemptKey, message};
+use crate::triggers::nats::EndedInvocation;
+use crate::triggers::nats::fact::NatsFact;
 use crate::triggers::secrets::SecretsAnswer;
 use crate::workers::link::Incoming;
 use crate::workers::requests::PendingRequest;
@@ -11,10 +14,12 @@ use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
 use fnd_core::report::ReportEvent;
-use fnd_core::run::{Answered, Event};
+use fnd_core::run::{Answer, Answered, Event};
+use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::frame::{Exited, InstalledWithTree, Refused, Reply, Spawned};
-use fnd_wire::ids::WorkerId;
+use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 impl Driver {
     /// Handles a frame of the spawner.
@@ -352,5 +357,45 @@ impl Driver {
             let message = "fnd was restarted during the attempt, which ended its connection".to_owned();
             self.answered(worker, call, (Reason::Interrupted, message), None);
         }
+    }
+}
+
+impl Driver {
+    /// Handles what the thread of NATS says.
+    pub(super) fn nats_said(&mut self, fact: NatsFact) {
+        let (now, id) = (self.now_for_lease(), self.next_id());
+        self.nats.fact(now, fact, id);
+        self.catch_up();
+    }
+
+    /// Handles what the ledger knows of a message.
+    pub(super) fn message_known(&mut self, number: u64, known: Result<Option<Box<KnownMessage>>, String>) {
+        let now = self.clock.now();
+        self.nats
+            .known(now, number, known.map(|known| known.map(|known| *known)));
+        self.catch_up();
+    }
+
+    /// Handles an ended invocation that the ledger has read.
+    pub(super) fn message_end_read(&mut self, id: InvocationId, ended: Result<Option<Box<EndedInvocation>>, String>) {
+        let now = self.clock.now();
+        self.nats.end_is_read(now, id, ended);
+        self.catch_up();
+    }
+
+    /// Answers a request that somebody has sent by NATS.
+    pub(super) fn request_answered(&mut self, function: &FunctionName, inbox: Arc<str>, answer: &Answer) {
+        self.nats.answered(function, inbox, answer);
+        self.catch_up();
+    }
+
+    /// Handles the ledger's answer to claims; returns the event for the supervisor.
+    pub(super) fn claims_stored(&mut self, ids: Vec<InvocationId>, is_stored: bool) -> Event {
+        if is_stored {
+            let now = self.now_for_lease();
+            return Event::Claimed(self.nats.claimed(now, ids));
+        }
+        self.nats.claims_failed(&ids);
+        Event::ClaimFailed(ids)
     }
 }

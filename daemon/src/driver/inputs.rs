@@ -9,15 +9,18 @@ use crate::ledger::Acknowledged;
 use crate::output::Captured;
 use crate::settings::settings_document;
 use crate::systemd;
+use crate::triggers::nats::Messages;
+use crate::triggers::nats::fact::NatsFact;
 use crate::workers::link::Incoming;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::run::Event;
+use fnd_core::run::{Event, Now};
 use fnd_wire::frame::{ExitStatus, Exited, SettingsRead};
 use fnd_wire::ids::InvocationId;
 use fnd_wire::naming::UPLOADS;
 use std::path::Path;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -45,12 +48,33 @@ impl Daemon {
         let put_off = {
             let mut state = self.state.borrow_mut();
             state.loop_input(input);
-            state.turn.is_put_off()
+            state.ask_for_messages();
+            state.turn.is_put_off() || state.nats.has_effects()
         };
         if put_off {
             self.put_off.notify_one();
         }
         put_off
+    }
+}
+
+impl Daemon {
+    /// Asks something of the part with the messages of NATS, and carries out what follows.
+    pub(crate) fn with_messages<T>(&self, ask: impl FnOnce(&mut Messages, Now) -> T) -> T {
+        let answer = {
+            let state = &mut *self.state.borrow_mut();
+            let now = state.clock.now();
+            let answer = ask(&mut state.nats, now);
+            state.catch_up();
+            answer
+        };
+        self.wake_if_due();
+        answer
+    }
+
+    /// Waits for what the thread of NATS says; nothing if it has ended.
+    pub(super) fn poll_nats(&self, context: &mut Context<'_>) -> Poll<Option<NatsFact>> {
+        self.state.borrow_mut().nats_port.poll(context)
     }
 }
 
@@ -79,6 +103,7 @@ impl Driver {
                 self.install_due();
                 self.promote_due();
                 self.alerts_due();
+                self.beat_messages();
                 self.ask_for_tls_if_due();
                 self.watchers_due();
                 self.measure_due();
@@ -129,6 +154,7 @@ impl Driver {
                 self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
                 // The invocation may be over already: its watcher hears of its end after this.
                 self.files_stored(id, result.is_ok());
+                self.nats.stored(self.clock.now(), id, result.is_ok());
                 match result {
                     Ok(()) => self.answer_first(Event::Stored(id)),
                     Err(error) => {
@@ -168,10 +194,8 @@ impl Driver {
                         "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
                     )));
                 }
-                self.step(match result {
-                    Ok(()) => Event::Claimed(ids),
-                    Err(_) => Event::ClaimFailed(ids),
-                });
+                let event = self.claims_stored(ids, result.is_ok());
+                self.step(event);
             }
             DriverMessage::Stored(Acknowledged::Changed { number, result }) => {
                 if let Err(error) = &result {
@@ -187,6 +211,10 @@ impl Driver {
                 success,
                 contents,
             }) => self.files_ended(&function, (id, success), contents),
+            DriverMessage::Stored(Acknowledged::MessageEnded { id, .. }) => {
+                self.nats.ended(self.clock.now(), id);
+                self.catch_up();
+            }
             DriverMessage::Stored(Acknowledged::HealthChanged) => self.problems_changed(),
             // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it
             // about them.
@@ -197,6 +225,12 @@ impl Driver {
             }
             DriverMessage::Stored(Acknowledged::ReleasesStored(functions)) => self.releases_stored(&functions),
             DriverMessage::ProblemsChanged => self.problems_changed(),
+            DriverMessage::Nats(fact) => self.nats_said(fact),
+            DriverMessage::MessageKnown(number, known) => self.message_known(number, known),
+            DriverMessage::MessageEndRead(id, ended) => self.message_end_read(id, ended),
+            DriverMessage::RequestAnswered(function, inbox, answer) => {
+                self.request_answered(&function, inbox, &answer);
+            }
             DriverMessage::OutputRead(key, captured) => {
                 self.explain(captured.last_error_line.as_deref(), |waiting, _| waiting == key);
                 if let Some(ended) = self.records.output_counted(key, &captured) {
@@ -299,6 +333,11 @@ impl Daemon {
         self.step(Event::Scanned { whole });
         let state = &mut *self.state.borrow_mut();
         state.all_known();
+        let now = state.clock.now();
+        state.nats.functions_are_known(now);
+        if state.nats.has_effects() {
+            state.catch_up();
+        }
         // `status` shows the problems of the start. The first reload reports only those that are new since then.
         drop(state.functions.report_problems(&state.lifecycle));
     }
@@ -417,6 +456,9 @@ impl Driver {
         self.lifecycle.set_events_path(events);
         self.ask_for_tls();
         self.ask_for_events();
+        self.ask_for_nats();
+        self.set_event_streams();
+        self.configure_messages();
         let problems = self.node.settings.resolve_access();
         // Where fnd was started by hand the default group may not exist, and only the person who started fnd uses the
         // socket.

@@ -6,12 +6,12 @@
 //!
 //! Files:
 //! - `follow_ups`: what follows from a change: status files, reports, and the calls of hooks and alerts
-//! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
+//! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor, and hands on what NATS says
 //! - `inputs`: handles the inputs of the driver, and requests about the whole node
-//! - `orders`: carries out the orders of the lifecycle
+//! - `orders`: carries out the orders of the lifecycle, and has functions measured
 //! - `perform`: carries out what the supervisor decides, and submits runs
 //! - `releases`: hands what is seen and asked about files and releases to the lifecycle
-//! - `triggers`: keeps schedules, watchers of files, quotas and secrets in step with the functions that serve
+//! - `triggers`: keeps schedules, watchers of files, messages of NATS and secrets in step with the functions that serve
 
 mod follow_ups;
 mod frames;
@@ -29,7 +29,7 @@ use crate::follow_ups::FollowUps;
 use crate::functions::Functions;
 use crate::functions::api_sockets::FunctionSockets;
 use crate::functions::catalog::CatalogEvent;
-use crate::input::{Inbox, Input};
+use crate::input::{Inbox, Input, TaskOwner};
 use crate::ledger;
 use crate::output::{Captured, Output, Records, message};
 use crate::quotas::Measurements;
@@ -39,6 +39,9 @@ use crate::stores::audit::Audit;
 use crate::stores::kv::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
+use crate::triggers::nats::fact::NatsFact;
+use crate::triggers::nats::port::NatsPort;
+use crate::triggers::nats::{EndedInvocation, Messages};
 use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::views::trees::TreesOnDisk;
@@ -49,16 +52,19 @@ use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, Lifecycle};
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::report::ReportEvent;
-use fnd_core::run::{Action, Event, Supervisor};
+use fnd_core::run::{Action, Answer, Event, Supervisor};
+use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::frame::Exited as ExitFrame;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 pub(crate) use inputs::LoopInput;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc};
@@ -86,6 +92,14 @@ pub enum DriverMessage {
     OutputRead((InvocationId, Attempt), Box<Captured>),
     /// There is room for the result of a script that has ended: it can be read, or was captured already.
     Room(Box<(ExitFrame, Option<Captured>)>, Reservation),
+    /// The thread of NATS says something. Its own channel is bounded; the main loop reads it.
+    Nats(NatsFact),
+    /// The ledger's row of the message of a delivery with this number, or why the ledger does not answer.
+    MessageKnown(u64, Result<Option<Box<KnownMessage>>, String>),
+    /// The ended invocation of a message, or why the ledger does not answer.
+    MessageEndRead(InvocationId, Result<Option<Box<EndedInvocation>>, String>),
+    /// The answer to a request that somebody has sent by NATS, for this inbox.
+    RequestAnswered(FunctionName, Arc<str>, Box<Answer>),
 }
 
 /// Everything the driver owns: the supervisor, which decides, and the parts, which do.
@@ -101,6 +115,9 @@ pub(crate) struct Driver {
     pub(crate) secrets: TriggerSecrets,
     pub(crate) schedules: schedule::ScheduleTimer,
     pub(crate) watchers: Watchers,
+    /// The messages of NATS, and the thread that brings them.
+    pub(crate) nats: Messages,
+    pub(crate) nats_port: NatsPort,
     pub(crate) quotas: Measurements,
     pub(crate) records: Records,
     pub(crate) follow_ups: FollowUps,
@@ -203,6 +220,7 @@ impl Driver {
             self.secrets.next_due(),
             self.watchers.next_due(),
             self.quotas.books.next_due(),
+            self.nats.next_due(),
         ];
         due.into_iter().flatten().min()
     }
@@ -218,6 +236,7 @@ impl Driver {
             self.write_status(&function);
         }
         self.output.stop();
+        self.nats_port.end();
         // The spawner in development ends with this socket. Every last request has been sent before.
         self.workers.connection = None;
     }
@@ -342,6 +361,19 @@ impl Daemon {
                     if self.input_of_loop(LoopInput::Message(message)) {
                         // Callers have answers now. Their turn comes before what was put off, which the next message would do.
                         tokio::task::yield_now().await;
+                    }
+                }
+                // Cancel-safe: a fact is taken or stays.
+                said = poll_fn(|context| self.poll_nats(context)) => {
+                    let input = match said {
+                        Some(fact) => LoopInput::Message(DriverMessage::Nats(fact)),
+                        None => {
+                            let why = "its thread has ended".to_owned();
+                            LoopInput::Input(Input::TaskEnded(TaskOwner::Fnd("the connection to NATS"), why))
+                        }
+                    };
+                    if self.input_of_loop(input) {
+                        tokio::task::yield_now().await; // as after a message
                     }
                 }
                 // Cancel-safe: the next turn computes the deadline anew.

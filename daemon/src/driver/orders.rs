@@ -1,20 +1,29 @@
 //! Hands facts to the lifecycle, carries out its orders, and stores the releases that have changed. Among the orders are the runs
 //! of fnd's own functions (builds in their lanes, and checks), and the deletion of files that are not needed any more: installed
 //! versions, trees of dependencies, and the files that deleted functions have left. The lifecycle decides what is built, what is
-//! checked, and which versions stay.
+//! checked, and which versions stay. Also has functions measured that have a quota, by another program of fnd's own.
 
 use super::Driver;
 use crate::functions::authors::{FunctionPlaces, author};
+use crate::input::{Input, TaskOwner};
 use crate::ledger::LedgerCommand;
+use crate::quotas::{self, LASTS, MeasurementEffect};
+use crate::workers::adoption::{PipeEnds, adoption_record};
+use crate::workers::requests::PendingRequest;
+use fnd_core::api::FunctionStatus;
 use fnd_core::lifecycle::builds::Lane;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, Lifecycle, NodeFacts, Order, Running, SourceFiles, checker};
+use fnd_core::quota::books::MeasurementFailure;
+use fnd_core::quota::{Measured, Quotas};
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
 use fnd_core::run::{Event, Submit};
-use fnd_wire::frame::{Installed, Request, Sweep};
-use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::form::Bytes;
+use fnd_wire::frame::{Exited, Installed, Request, Spawn, Spawned, Sweep};
+use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 impl Driver {
@@ -308,5 +317,140 @@ impl Driver {
             return 0;
         }
         usize::try_from(self.node.settings.settings.keep_versions).unwrap_or(usize::MAX)
+    }
+}
+
+impl Driver {
+    /// Uses the quotas of the version that serves. Called when another version serves or none does.
+    pub(crate) fn requota(&mut self, function: &FunctionName) {
+        let limits = self.serving(function).map(|serving| &serving.manifest.limits);
+        let wanted = limits.map(|limits| Quotas {
+            home: limits.home,
+            cache: limits.cache,
+        });
+        // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
+        let wanted = wanted.filter(|_| !self.workers.welcome.is_of_0_1());
+        self.quotas.books.needs(function, wanted);
+        self.quota_found(function);
+    }
+
+    /// Tells the supervisor if a function has no room any more, if it has room again, or if the reason is another one.
+    fn quota_found(&mut self, function: &FunctionName) {
+        let (before, now) = (self.supervisor.full(function), self.quotas.exceeded(function));
+        if before == now.as_deref() {
+            return;
+        }
+        if let Some(news) = quotas::news(before, now.as_deref()) {
+            self.report(ReportEvent::News(function, &news));
+        }
+        let (function, why) = (function.clone(), now.map(Into::into));
+        self.turn.follow_up.push_back(Event::Full { function, why });
+    }
+
+    /// Notices by a function's status that an attempt has ended. Status files are written at most every 50 ms, so a
+    /// function that is called all the time costs nothing here.
+    pub(crate) fn quota_after(&mut self, status: &FunctionStatus) {
+        let Some(invocation) = status.invocation else { return };
+        let last = self.supervisor.function(&status.function).and_then(|view| view.last);
+        let is_earlier = last.is_some_and(|last| last.attempt.started_ms < self.node.started_ms);
+        let end = (invocation, status.attempt, status.poll);
+        let now = self.clock.now().mono;
+        self.quotas.books.ended(&status.function, end, is_earlier, now);
+    }
+
+    /// Has a function measured again soon: somebody wanted to run it, and perhaps it has room by now.
+    pub(crate) fn quota_refused(&mut self, function: &FunctionName) {
+        self.quotas.books.refused(function, self.clock.now().mono);
+    }
+
+    /// Has the functions measured that are due.
+    pub(super) fn measure_due(&mut self) {
+        let now = self.clock.now().mono;
+        while let Some(function) = self.quotas.books.due(now) {
+            self.turn.measurements.push_back(function);
+        }
+    }
+
+    /// Asks the spawner for a process that measures a function.
+    pub(super) fn start_measurement(&mut self, function: FunctionName) {
+        let serving = self.serving(&function).map(|serving| (serving.id, serving.version));
+        let Some((id, version)) = serving.filter(|_| !self.supervisor.is_draining()) else {
+            let why = MeasurementFailure::NotPossible("no version of the function serves, or fnd drains".to_owned());
+            return self.quotas.books.measured(&function, Err(why), self.clock.now().mono);
+        };
+        let (worker, tmp) = (self.supervisor.next_worker(), (id, self.next_id()));
+        self.quotas.starting(worker, function, tmp);
+        let request = Request::Measure(Spawn {
+            worker,
+            function: id,
+            version,
+            invocation: tmp.1,
+            environment: Vec::new(),
+            input: false,
+            previous: false,
+            lasts_ms: u64::try_from(LASTS.as_millis()).unwrap_or(u64::MAX),
+            // The record says nothing of the worker's state, so the next fnd kills the worker and measures again itself.
+            record: Bytes(adoption_record(Some(tmp), None)),
+        });
+        self.workers.ask(&request, Vec::new(), PendingRequest::Measure(worker));
+    }
+
+    /// Reads the result of a measurement that the spawner has started.
+    pub(super) fn measurement_runs(
+        &mut self,
+        worker: WorkerId,
+        spawned: &Spawned,
+        mut descriptors: impl Iterator<Item = OwnedFd>,
+    ) {
+        let Some(stdout) = PipeEnds::take(spawned, &mut descriptors).stdout else {
+            // The kernel drops descriptors for which there is no room.
+            return self.measurement_said(worker, None);
+        };
+        let inbox = self.inbox.clone();
+        self.inbox.spawn(TaskOwner::Caller, async move {
+            let said = quotas::read(stdout).await;
+            inbox.input(Input::Measured(worker, said));
+        });
+    }
+
+    /// Handles a measurement that could not be started.
+    pub(super) fn measurement_failed(&mut self, worker: WorkerId, why: &str) {
+        let effect = self.quotas.not_started(worker, why, self.clock.now().mono);
+        self.measured(worker, effect);
+    }
+
+    /// Handles the result that a measurement has printed; absent if the output is no result.
+    pub(super) fn measurement_said(&mut self, worker: WorkerId, said: Option<Measured>) {
+        let effect = self.quotas.said(worker, said, self.clock.now().mono);
+        self.measured(worker, effect);
+    }
+
+    /// Handles the end of a process; returns whether the process was a measurement.
+    pub(super) fn measurement_exited(&mut self, exited: &Exited) -> bool {
+        let is_one = self.quotas.is_running(exited.worker);
+        if is_one {
+            self.workers.request(&Request::Acknowledge(exited.worker), Vec::new());
+            let effect = self.quotas.ended(exited, self.clock.now().mono);
+            self.measured(exited.worker, effect);
+        }
+        is_one
+    }
+
+    /// Kills all measurements, because fnd stops: otherwise their temporary directories would stay.
+    pub(super) fn end_measurements(&mut self) {
+        for worker in self.quotas.stop() {
+            self.workers.kill(worker);
+        }
+    }
+
+    fn measured(&mut self, worker: WorkerId, effect: Option<MeasurementEffect>) {
+        match effect {
+            Some(MeasurementEffect::Kill) => self.workers.kill(worker),
+            Some(MeasurementEffect::Over { tmp, function }) => {
+                self.workers.release_tmp(Some(tmp));
+                self.quota_found(&function);
+            }
+            None => {}
+        }
     }
 }

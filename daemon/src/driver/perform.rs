@@ -9,16 +9,18 @@ use crate::allocator;
 use crate::callers::spin::SpinStep;
 use crate::ledger::LedgerCommand;
 use crate::output::{EndedRecords, message};
+use crate::triggers::nats::MessageAttempt;
 use crate::workers::adoption;
 use fnd_core::lifecycle::CheckEnd;
 use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;
-use fnd_core::run::{Action, Event, Notice, SpawnOrder, Submit};
+use fnd_core::run::{Action, AttemptOrder, Event, Notice, SpawnOrder, Submit};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{AdoptionRecord, Release, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
+use std::time::Duration;
 
 impl Driver {
     /// Handles an event and everything that follows from it at once.
@@ -75,6 +77,9 @@ impl Driver {
             // Programs of fnd's own are asked for only when no start of a worker is waiting: the spawner wants the
             // numbers of workers in their order.
             let Some(event) = self.turn.follow_up.pop_front() else {
+                if self.carry_out_for_messages() {
+                    continue;
+                }
                 if let Some(function) = self.turn.watchers.pop_front() {
                     self.start_watcher(&function);
                 } else if let Some(function) = self.turn.measurements.pop_front() {
@@ -99,8 +104,14 @@ impl Driver {
         let mut actions = std::mem::take(&mut self.turn.actions);
         // Masking comes first: the supervisor copies these messages into records.
         self.workers.masks.event(&mut event);
+        let now = self.clock.now();
+        // The tick that ends attempts without a lease may come later than an event that lets one begin.
+        if let Some(lost) = self.nats.over(now) {
+            self.reporter.observe(&lost);
+            self.supervisor.handle(now, lost, &mut actions);
+        }
         self.reporter.observe(&event);
-        self.supervisor.handle(self.clock.now(), event, &mut actions);
+        self.supervisor.handle(now, event, &mut actions);
         #[cfg(feature = "simulate")]
         if fnd_core::mutants::Mutant::EndNotKept.is_on() {
             return actions;
@@ -117,20 +128,31 @@ impl Driver {
                 let id = record.id;
                 // The record of its last attempt comes first.
                 self.record_due(Some(id));
-                if self.records.ledger.submit(LedgerCommand::Claim(record)).is_err() {
-                    self.turn.follow_up.push_back(Event::ClaimFailed(vec![id]));
-                }
+                self.claim(record);
                 #[cfg(feature = "simulate")]
                 if fnd_core::mutants::Mutant::StartBeforeClaim.is_on() {
                     self.turn.follow_up.push_back(Event::Claimed(vec![id]));
                 }
             }
-            Action::Spawn(order) => {
+            Action::Spawn(mut order) => {
+                let mut deadline = None;
+                if let Some(attempt) = &mut order.attempt {
+                    self.nats.name_claim(attempt);
+                    deadline = self.attempt_begins(attempt, order.worker, order.lasts);
+                }
+                if let Some(deadline) = deadline {
+                    order.lasts = Some(deadline.saturating_sub(self.clock.now().mono));
+                }
                 self.reporter.worker_requested(&order);
                 self.spawn(&order);
+                if deadline.is_some() {
+                    // The spawner may read the order late, and counts its time from then on.
+                    self.workers.lease(order.worker, deadline);
+                }
             }
             Action::Run(function) => self.submit_next(function, Trigger::Load),
-            Action::Call(order) => {
+            Action::Call(mut order) => {
+                self.nats.name_claim(&mut order.attempt);
                 self.reporter.attempt_begins(&order.attempt);
                 #[cfg(feature = "simulate")]
                 if fnd_core::mutants::Mutant::SlotAfterStart.is_on() {
@@ -141,6 +163,11 @@ impl Driver {
                 // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
+                // The same holds for the deadline: without fnd, nothing else would end the call in time.
+                let deadline = self.attempt_begins(&order.attempt, order.worker, None);
+                if deadline.is_some() {
+                    self.workers.lease(order.worker, deadline);
+                }
                 self.turn.follow_up.extend(self.workers.call(&order));
                 self.spin.message_follows(SpinStep::Answer, self.callers.waiting());
             }
@@ -178,6 +205,7 @@ impl Driver {
                 if self.records.ledger.submit(LedgerCommand::Store(accepted)).is_err() && durable {
                     self.schedules.stored(id, false, self.clock.now().unix_ms);
                     self.files_stored(id, false);
+                    self.nats.stored(self.clock.now(), id, false);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                     self.not_stored(id, "the disk is too far behind");
                 }
@@ -203,6 +231,8 @@ impl Driver {
             }
             Action::Record(attempt, record) => {
                 allocator::freed(allocator::INVOCATION);
+                self.nats.attempt_ended(self.clock.now(), record.id, attempt.attempt);
+                self.nats.ends(&record);
                 // The record of a call whose output is still being read waits for the counts of that output.
                 if let Some((attempt, record)) = self.records.keep((attempt, record)) {
                     self.record_due(Some(record.id));
@@ -212,6 +242,7 @@ impl Driver {
             }
             Action::PutBack(attempt, record) => {
                 self.reporter.put_back(record.id, attempt);
+                self.nats.attempt_ended(self.clock.now(), record.id, attempt);
                 // The slot goes first: if fnd is killed now, the next fnd sees a claim without a slot, which is an
                 // attempt that has not begun.
                 self.records.ledger.has_not_begun(record.id, attempt);
@@ -227,6 +258,7 @@ impl Driver {
                 // A caller that waits for the end asks the ledger's reader next. Its task runs after this turn, and so
                 // after the record was handed over.
                 self.ended(&record, "");
+                self.nats.ends(&record);
                 match record.reason {
                     Some(Reason::Skipped(Skip::QueueFull)) => self.queue_full(&record.function),
                     Some(Reason::Skipped(Skip::Quota)) => self.quota_refused(&record.function),
@@ -235,10 +267,29 @@ impl Driver {
                 let parts = self.after_end(&record, "");
                 self.store_end(LedgerCommand::Update(record), parts);
             }
+            Action::Withdraw(id) => {
+                // Nobody hears of an end: the work goes on elsewhere.
+                self.callers.ended(id);
+                self.nats.withdrawn(self.clock.now(), id);
+                self.records.store(LedgerCommand::Withdraw(id));
+            }
+            Action::Supersede(record, node) => {
+                allocator::freed(allocator::INVOCATION);
+                self.record_due(Some(record.id));
+                self.report(ReportEvent::EndedWaiting(&record));
+                self.report(ReportEvent::InvocationEnded(&record));
+                self.ended(&record, "");
+                self.nats.superseded(record.id);
+                // First: the row is then none that could become a dead letter. No calls follow this end.
+                let superseded = LedgerCommand::Supersede { id: record.id, node };
+                let parts = vec![superseded, LedgerCommand::Update(record)];
+                self.records.store(LedgerCommand::Together(parts));
+            }
             Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
             Action::EnabledChanged(function) => {
                 self.reschedule(&function);
                 self.rewatch(&function);
+                self.set_messages(&function);
             }
             Action::Release { function, invocation } => {
                 self.workers
@@ -417,5 +468,42 @@ impl Driver {
         }
         self.turn.actions = actions;
         parts
+    }
+}
+
+impl Driver {
+    /// Claims the next attempt of an invocation: that of a message in the register first.
+    fn claim(&mut self, record: Box<InvocationRecord>) {
+        if self.nats.claims(record.id) {
+            let now = self.now_for_lease();
+            return self.nats.claim(now, record);
+        }
+        self.store_claim(record, None);
+    }
+
+    pub(super) fn store_claim(&mut self, record: Box<InvocationRecord>, revision: Option<u64>) {
+        let id = record.id;
+        let claim = LedgerCommand::Claim(record, revision);
+        if self.records.ledger.submit(claim).is_err() {
+            self.nats.claims_failed(&[id]);
+            self.turn.follow_up.push_back(Event::ClaimFailed(vec![id]));
+        }
+    }
+
+    /// Notes in which worker an attempt begins, and for how long it lasts at most. Returns when the worker ends with the lease.
+    fn attempt_begins(
+        &mut self,
+        attempt: &AttemptOrder,
+        worker: WorkerId,
+        lasts: Option<Duration>,
+    ) -> Option<Duration> {
+        let now = self.clock.now();
+        let begun = MessageAttempt {
+            number: attempt.attempt,
+            worker,
+            began_ms: now.unix_ms,
+            ends_at: lasts.map(|lasts| now.mono.saturating_add(lasts)),
+        };
+        self.nats.starts(now, attempt.invocation, begun)
     }
 }

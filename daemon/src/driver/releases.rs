@@ -95,6 +95,7 @@ impl Driver {
         self.catch_up();
         self.workers.request(&Request::Remove(function.clone()), Vec::new());
         self.rewatch(function);
+        self.set_messages(function);
         self.forget_files_of(function.clone());
         self.prune(function);
         self.sweep();
@@ -395,6 +396,7 @@ impl Driver {
     fn follow_serving(&mut self, function: &FunctionName) {
         self.reschedule(function);
         self.rewatch(function);
+        self.set_messages(function);
         self.requota(function);
         self.listen_for(function);
     }

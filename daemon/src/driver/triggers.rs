@@ -1,32 +1,34 @@
-//! Keeps what belongs to the version that serves in step with it: watchers of files, schedules, quotas and secrets. Submits what
-//! is due and what watchers find, and passes the spawner's answers to the parts that decide.
+//! Keeps what belongs to the version that serves in step with it: watchers of files, schedules, messages of NATS and secrets. Submits
+//! what is due, what watchers find and what NATS delivers, passes the spawner's answers to the parts that decide, and carries out
+//! what they decide.
 
-use super::{Driver, message};
-use crate::input::{AlarmCause, Input, TaskOwner};
+use super::{Driver, DriverMessage, message};
+use crate::clock;
+use crate::input::{AlarmCause, TaskOwner};
 use crate::ledger::LedgerCommand;
-use crate::quotas::{self, LASTS, MeasurementEffect};
 use crate::triggers::files::{NeededWatcher, OLD_SPAWNER, Process, WatcherEffect};
+use crate::triggers::nats::instance::instance;
+use crate::triggers::nats::settings::{NatsNode, event_stream, secret_of};
+use crate::triggers::nats::{MessageEffect, WantedMessages};
 use crate::triggers::schedule::{slots_due, submission};
 use crate::triggers::secrets::{self, SecretsAnswer};
 use crate::workers::adoption::{PipeEnds, adoption_record};
 use crate::workers::requests::PendingRequest;
-use fnd_core::api::FunctionStatus;
+use fnd_core::access::Author;
 use fnd_core::lifecycle::function::Function;
-use fnd_core::quota::books::MeasurementFailure;
-use fnd_core::quota::{Measured, Quotas};
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::{FunctionNews, ReportEvent};
-use fnd_core::run::Event;
+use fnd_core::run::{Event, Now, Submit};
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::{FromWatcher, RunContent};
 use fnd_core::triggers::schedule::Marks;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::function::route::Credential;
-use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Exited, Request, SecretAsked, Spawn, Spawned};
+use fnd_wire::frame::{Exited, Request, SecretAsked, Spawned};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::BTreeSet;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -250,137 +252,199 @@ impl Driver {
 }
 
 impl Driver {
-    /// Uses the quotas of the version that serves. Called when another version serves or none does.
-    pub(crate) fn requota(&mut self, function: &FunctionName) {
-        let limits = self.serving(function).map(|serving| &serving.manifest.limits);
-        let wanted = limits.map(|limits| Quotas {
-            home: limits.home,
-            cache: limits.cache,
+    /// Puts `[events.nats]` in force: with the configuration, and with its secret.
+    pub(crate) fn configure_messages(&mut self) {
+        let now = self.clock.now();
+        let is_wanted = self.node.settings.settings.events.nats.is_some();
+        let instance = is_wanted.then(|| instance(&self.nats_port.state)).transpose();
+        let instance = instance.unwrap_or_else(|error| {
+            let state = self.nats_port.state.display().to_string();
+            self.report(ReportEvent::NodeError(format_args!(
+                "fnd cannot store in `{state}` which node it is, so it takes no messages of NATS: {error}"
+            )));
+            None
         });
-        // An older spawner cannot measure. Without a measurement no quota is enforced, and `status` says so.
-        let wanted = wanted.filter(|_| !self.workers.welcome.is_of_0_1());
-        self.quotas.books.needs(function, wanted);
-        self.quota_found(function);
+        let (events, host) = (&self.node.settings.settings.events, self.node.settings.host.as_str());
+        let node = instance.and_then(|instance| {
+            let credentials = events.nats.as_ref()?.credentials.as_deref();
+            let secret = credentials.and_then(|name| self.secrets.get(name));
+            NatsNode::of(events, (host, instance), secret.as_deref())
+        });
+        let has_fence = !self.workers.welcome.is_of_0_1();
+        self.nats.configure(now, node, is_wanted, has_fence);
+        self.catch_up();
     }
 
-    /// Tells the supervisor if a function has no room any more, if it has room again, or if the reason is another one.
-    fn quota_found(&mut self, function: &FunctionName) {
-        let (before, now) = (self.supervisor.full(function), self.quotas.exceeded(function));
-        if before == now.as_deref() {
+    /// Asks for the secret of `[events.nats]`.
+    pub(super) fn ask_for_nats(&mut self) {
+        let asked = secret_of(self.node.settings.settings.events.nats.as_ref());
+        self.ask_for(asked);
+    }
+
+    /// Uses the entries of the version that serves. Called when another version serves, and when the function was enabled, disabled
+    /// or deleted.
+    pub(super) fn set_messages(&mut self, function: &FunctionName) {
+        let enabled = self.supervisor.function(function).map(|view| view.enabled);
+        let serving = enabled.zip(self.serving(function));
+        // The stream does not say who has sent an event, and not every author may read those of everybody. Nor may every author
+        // publish what runs the functions of everybody.
+        let may_reach_all = self.may_reach_all(function);
+        let stream = event_stream(&self.node.settings.settings.events).filter(|_| may_reach_all);
+        let wanted = serving.and_then(|(enabled, serving)| {
+            WantedMessages::of(function, serving, (enabled, may_reach_all), stream.as_ref())
+        });
+        self.nats.wants(function, wanted);
+        if self.lifecycle.registry.get(function).is_none() {
+            self.nats.forget_counters(function);
+        }
+    }
+
+    /// Does that for each function with `[[event]]` or `[[nats]]`: the configuration says whether its events come through a stream,
+    /// and whether its author may have messages published.
+    pub(super) fn set_event_streams(&mut self) {
+        let names = self.lifecycle.registry.iter().map(|(name, _)| name);
+        let wants_messages = |name: &&FunctionName| {
+            self.serving(name)
+                .is_some_and(|serving| !serving.manifest.event.is_empty() || !serving.manifest.nats.is_empty())
+        };
+        let functions: Vec<FunctionName> = names.filter(wants_messages).cloned().collect();
+        for function in &functions {
+            self.set_messages(function);
+        }
+    }
+
+    /// Says whether the author of a function may have to do with messages: a message may run functions of everybody, on every node,
+    /// and does not say who has sent it.
+    pub(crate) fn may_reach_all(&self, function: &FunctionName) -> bool {
+        let author = self.lifecycle.author(function);
+        author == Author::Root || self.node.settings.reach_of(author).limit_of_operation().is_none()
+    }
+
+    /// Returns both clocks. If the machine was suspended, the lease of this node has ended that much earlier.
+    pub(super) fn now_for_lease(&mut self) -> Now {
+        let now = self.clock.now();
+        self.nats.was_suspended(now, clock::suspended());
+        now
+    }
+
+    /// Does what is due for messages of NATS.
+    pub(super) fn beat_messages(&mut self) {
+        let now = self.now_for_lease();
+        self.nats.room_may_have_changed();
+        if self.nats.next_due().is_some_and(|due| due <= now.mono) {
+            self.nats.beat(now);
+            self.catch_up();
+        }
+    }
+
+    /// Asks for the messages for which there is room now. Messages that have not begun are given back once fnd drains.
+    pub(super) fn ask_for_messages(&mut self) {
+        self.nats.drains(self.supervisor.is_draining());
+        if !self.nats.takes_new_room() {
             return;
         }
-        if let Some(news) = quotas::news(before, now.as_deref()) {
-            self.report(ReportEvent::News(function, &news));
-        }
-        let (function, why) = (function.clone(), now.map(Into::into));
-        self.turn.follow_up.push_back(Event::Full { function, why });
-    }
-
-    /// Notices by a function's status that an attempt has ended. Status files are written at most every 50 ms, so a
-    /// function that is called all the time costs nothing here.
-    pub(crate) fn quota_after(&mut self, status: &FunctionStatus) {
-        let Some(invocation) = status.invocation else { return };
-        let last = self.supervisor.function(&status.function).and_then(|view| view.last);
-        let is_earlier = last.is_some_and(|last| last.attempt.started_ms < self.node.started_ms);
-        let end = (invocation, status.attempt, status.poll);
         let now = self.clock.now().mono;
-        self.quotas.books.ended(&status.function, end, is_earlier, now);
-    }
-
-    /// Has a function measured again soon: somebody wanted to run it, and perhaps it has room by now.
-    pub(crate) fn quota_refused(&mut self, function: &FunctionName) {
-        self.quotas.books.refused(function, self.clock.now().mono);
-    }
-
-    /// Has the functions measured that are due.
-    pub(super) fn measure_due(&mut self) {
-        let now = self.clock.now().mono;
-        while let Some(function) = self.quotas.books.due(now) {
-            self.turn.measurements.push_back(function);
-        }
-    }
-
-    /// Asks the spawner for a process that measures a function.
-    pub(super) fn start_measurement(&mut self, function: FunctionName) {
-        let serving = self.serving(&function).map(|serving| (serving.id, serving.version));
-        let Some((id, version)) = serving.filter(|_| !self.supervisor.is_draining()) else {
-            let why = MeasurementFailure::NotPossible("no version of the function serves, or fnd drains".to_owned());
-            return self.quotas.books.measured(&function, Err(why), self.clock.now().mono);
-        };
-        let (worker, tmp) = (self.supervisor.next_worker(), (id, self.next_id()));
-        self.quotas.starting(worker, function, tmp);
-        let request = Request::Measure(Spawn {
-            worker,
-            function: id,
-            version,
-            invocation: tmp.1,
-            environment: Vec::new(),
-            input: false,
-            previous: false,
-            lasts_ms: u64::try_from(LASTS.as_millis()).unwrap_or(u64::MAX),
-            // The record says nothing of the worker's state, so the next fnd kills the worker and measures again itself.
-            record: Bytes(adoption_record(Some(tmp), None)),
-        });
-        self.workers.ask(&request, Vec::new(), PendingRequest::Measure(worker));
-    }
-
-    /// Reads the result of a measurement that the spawner has started.
-    pub(super) fn measurement_runs(
-        &mut self,
-        worker: WorkerId,
-        spawned: &Spawned,
-        mut descriptors: impl Iterator<Item = OwnedFd>,
-    ) {
-        let Some(stdout) = PipeEnds::take(spawned, &mut descriptors).stdout else {
-            // The kernel drops descriptors for which there is no room.
-            return self.measurement_said(worker, None);
-        };
-        let inbox = self.inbox.clone();
-        self.inbox.spawn(TaskOwner::Caller, async move {
-            let said = quotas::read(stdout).await;
-            inbox.input(Input::Measured(worker, said));
-        });
-    }
-
-    /// Handles a measurement that could not be started.
-    pub(super) fn measurement_failed(&mut self, worker: WorkerId, why: &str) {
-        let effect = self.quotas.not_started(worker, why, self.clock.now().mono);
-        self.measured(worker, effect);
-    }
-
-    /// Handles the result that a measurement has printed; absent if the output is no result.
-    pub(super) fn measurement_said(&mut self, worker: WorkerId, said: Option<Measured>) {
-        let effect = self.quotas.said(worker, said, self.clock.now().mono);
-        self.measured(worker, effect);
-    }
-
-    /// Handles the end of a process; returns whether the process was a measurement.
-    pub(super) fn measurement_exited(&mut self, exited: &Exited) -> bool {
-        let is_one = self.quotas.is_running(exited.worker);
-        if is_one {
-            self.workers.request(&Request::Acknowledge(exited.worker), Vec::new());
-            let effect = self.quotas.ended(exited, self.clock.now().mono);
-            self.measured(exited.worker, effect);
-        }
-        is_one
-    }
-
-    /// Kills all measurements, because fnd stops: otherwise their temporary directories would stay.
-    pub(super) fn end_measurements(&mut self) {
-        for worker in self.quotas.stop() {
-            self.workers.kill(worker);
-        }
-    }
-
-    fn measured(&mut self, worker: WorkerId, effect: Option<MeasurementEffect>) {
-        match effect {
-            Some(MeasurementEffect::Kill) => self.workers.kill(worker),
-            Some(MeasurementEffect::Over { tmp, function }) => {
-                self.workers.release_tmp(Some(tmp));
-                self.quota_found(&function);
+        for function in self.nats.asking() {
+            if let Some(room) = self.supervisor.room_for_messages(&function) {
+                let group = self.supervisor.next_group(&function);
+                self.nats.room(now, (&function, group), room);
             }
-            None => {}
         }
+    }
+
+    /// Carries out what the part has decided; returns whether there was something.
+    pub(super) fn carry_out_for_messages(&mut self) -> bool {
+        let effects = self.nats.take_effects();
+        let is_some = !effects.is_empty();
+        for effect in effects {
+            match effect {
+                MessageEffect::Send(request) => {
+                    let begins = self.nats_port.send(request);
+                    self.begins_to_connect(begins);
+                }
+                MessageEffect::StartAgain => {
+                    let begins = self.nats_port.start_again();
+                    self.begins_to_connect(begins);
+                }
+                MessageEffect::LookUp(number, function, key) => self.look_up(number, (function, key)),
+                MessageEffect::Submit(submit) => self.submit_message(*submit),
+                MessageEffect::Request(submit, inbox) => self.submit_request(*submit, inbox),
+                MessageEffect::ReadEnd(id) => self.read_end(id),
+                MessageEffect::Warn(why) => self.report(ReportEvent::NodeWarning(format_args!("{why}"))),
+                MessageEffect::Claim(record, revision) => match self.supervisor.is_claiming(record.id) {
+                    true => self.store_claim(record, Some(revision)),
+                    false => self.nats.claim_is_unwanted(record.id, revision),
+                },
+                MessageEffect::Event(event) => self.turn.follow_up.push_back(event),
+                MessageEffect::Store(memory) => self.records.store(LedgerCommand::Messages(memory)),
+                MessageEffect::Supersede(id, node) => self.records.store(LedgerCommand::Supersede { id, node }),
+                MessageEffect::Lease(worker, deadline) => self.workers.lease(worker, deadline),
+                MessageEffect::Changed => {
+                    self.problems_changed();
+                    if self.nats.may_close() {
+                        self.configure_messages();
+                    }
+                }
+            }
+        }
+        is_some
+    }
+
+    /// Takes whether the thread that talks to NATS has begun.
+    fn begins_to_connect(&mut self, begins: io::Result<bool>) {
+        match begins {
+            // The main loop waits for what the thread says.
+            Ok(true) => self.changed.notify_one(),
+            Ok(false) => {}
+            Err(error) => {
+                let why = format!("the thread that talks to NATS cannot be started: {error}");
+                self.report(ReportEvent::NodeError(format_args!("{why}")));
+                self.nats.has_no_thread(self.clock.now(), why);
+            }
+        }
+    }
+
+    fn look_up(&self, number: u64, message: (FunctionName, Arc<str>)) {
+        let messages = self.messages.clone();
+        self.nats_port.look_up(&self.inbox, message, move |known| {
+            let _ = messages.send(DriverMessage::MessageKnown(number, known)); // an error: fnd is stopping
+        });
+    }
+
+    fn read_end(&self, id: InvocationId) {
+        let messages = self.messages.clone();
+        self.nats_port.read_end(&self.inbox, id, move |ended| {
+            let _ = messages.send(DriverMessage::MessageEndRead(id, ended)); // an error: fnd is stopping
+        });
+    }
+
+    fn submit_message(&mut self, mut submit: Submit) {
+        // It counts in the budget of bodies, like a request.
+        if let Some(data) = &mut submit.payload.data {
+            *data = self.callers.buffers.hold(data);
+        }
+        let id = submit.id;
+        if !self.submit(submit) {
+            self.nats.refused(self.clock.now(), id);
+        }
+    }
+
+    fn submit_request(&mut self, mut submit: Submit, inbox: Option<Arc<str>>) {
+        if let Some(data) = &mut submit.payload.data {
+            *data = self.callers.buffers.hold(data);
+        }
+        if let Some(inbox) = inbox {
+            let (answered, reply) = self.callers.expect_answer();
+            submit.reply = Some(reply);
+            let (function, messages) = (submit.function.clone(), self.messages.clone());
+            self.inbox.spawn(TaskOwner::Caller, async move {
+                // Without an answer fnd is stopping, and the sender of the request waits until its own timeout.
+                if let Ok(answer) = answered.await {
+                    let _ = messages.send(DriverMessage::RequestAnswered(function, inbox, Box::new(answer)));
+                }
+            });
+        }
+        self.turn.follow_up.push_back(Event::Submit(Box::new(submit)));
     }
 }
 
@@ -418,7 +482,7 @@ impl Driver {
         self.forget_secrets();
     }
 
-    fn ask_for(&mut self, asked: impl IntoIterator<Item = SecretAsked>) {
+    pub(super) fn ask_for(&mut self, asked: impl IntoIterator<Item = SecretAsked>) {
         let workers = &mut self.workers;
         let is_of_0_1 = workers.welcome.is_of_0_1();
         self.secrets
@@ -437,6 +501,7 @@ impl Driver {
         // The listener gets all answers together: a new certificate fits only the new key, which is another answer.
         if !self.secrets.is_asking() && self.secrets.take_news() {
             self.renew_keys();
+            self.configure_messages();
         }
         self.problems_changed();
         true
@@ -445,7 +510,9 @@ impl Driver {
     /// Forgets secrets that no function names any more.
     pub(super) fn forget_secrets(&mut self) {
         let credentials = self.credentials().into_iter();
-        let names = credentials.map(|credential| credential.secret).collect();
+        let mut names: BTreeSet<String> = credentials.map(|credential| credential.secret).collect();
+        let nats = self.node.settings.settings.events.nats.as_ref();
+        names.extend(nats.and_then(|nats| nats.credentials.clone()));
         let has_tls = self.node.settings.settings.http.tls.is_some();
         self.secrets.retain(&names, has_tls);
         self.renew_keys();

@@ -3,10 +3,12 @@
 //!
 //! Files:
 //! - `listen`: `[metrics] listen`
+//! - `nats`: samples the values of NATS
 //! - `sample`: samples the current values for a scrape
 //! - `textfile`: `[metrics] textfile`
 
 mod listen;
+mod nats;
 mod sample;
 mod textfile;
 

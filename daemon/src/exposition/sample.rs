@@ -4,6 +4,7 @@
 //! what may change meanwhile). Only a scrape reads the gauges, and the scrapes wait for each other, so nobody
 //! sees a sample that is not complete.
 
+use super::nats;
 use crate::driver::{Daemon, Driver};
 use crate::http::connections::ConnectionOwner;
 use crate::ledger::Figures;
@@ -85,6 +86,7 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
             .get_or_create(&own)
             .inc_by(number(waiting));
     }
+    nats::sample(metrics, state.look().nats.figures().as_ref());
     let sampled = &metrics.sampled;
     sampled.with_errors.set(count(walk.errors));
     for (word, functions) in state.supervisor.by_state() {
@@ -117,7 +119,7 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
     }
     let labels = |code| Labels(None, Some(("code", code)));
     // Every code has a series, so that an alert sees a problem begin and end.
-    for &code in problems::CODES {
+    for code in problems::codes() {
         sampled.problems.get_or_create(&labels(code)).set(0.0);
     }
     for problem in state.look().problems() {

@@ -45,24 +45,8 @@ fn hooks(calls: &[(&str, OnHookFailure)]) -> Hooks {
 
 fn accepted(id: u128) -> LedgerCommand {
     LedgerCommand::Store(Box::new(Accepted {
-        id: InvocationId(id),
-        function: name("called"),
-        trigger: Trigger::Hook,
-        accepted_ms: 1,
-        payload: Payload::default(),
-        durable: true,
         dead_letter: true,
-        load_key: None,
-        timeout_ms: None,
-        not_before_ms: None,
-        expires_ms: None,
-        deadline_ms: None,
-        priority: 0,
-        key: None,
-        origin: None,
-        mark: None,
-        files: Vec::new(),
-        skipped: None,
+        ..Accepted::new(InvocationId(id), name("called"), Trigger::Hook, 1)
     }))
 }
 

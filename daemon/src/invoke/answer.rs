@@ -8,7 +8,7 @@ use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, 
 use crate::http::streaming_body::Headed;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{InvocationView, Problem};
-use fnd_core::records::outcome::{Class, Reason, RunState};
+use fnd_core::records::outcome::{Reason, RunState};
 use fnd_core::records::{InvocationRecord, Response, RunResult};
 use fnd_core::run::Answer;
 use fnd_core::triggers::route::Route;
@@ -111,7 +111,7 @@ pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
         return Ok(answer);
     }
     let reason = ended.reason.unwrap_or(Reason::Error);
-    let code = code_of(reason);
+    let code = Code::of_end(reason);
     let detail = match code {
         Code::Timeout => format!("Timeout while processing the function: {}", ended.message),
         _ if ended.message.is_empty() => reason.to_string(),
@@ -191,28 +191,6 @@ fn choose(ended: &Ended<'_>, (chosen, kept): (&Response, Option<&RunResult>), an
     }
 }
 
-/// Returns the problem code for the reason with which an invocation ended, other than success.
-fn code_of(reason: Reason) -> Code {
-    match (reason, reason.class()) {
-        (_, Class::Timeout | Class::Deadline) => Code::Timeout,
-        (_, Class::Cancelled) => Code::Cancelled,
-        (_, Class::Skipped) => Code::Skipped,
-        (_, Class::Spawn | Class::Interrupted) => Code::CouldNotRun,
-        (Reason::BadAnswer | Reason::ResultTooLarge, _) => Code::BadAnswer,
-        (
-            _,
-            // The function is not called for a success.
-            Class::Success
-            | Class::Transient
-            | Class::ExecuteAgain
-            | Class::Failed
-            | Class::Error
-            | Class::Oom
-            | Class::Signal,
-        ) => Code::FunctionFailed,
-    }
-}
-
 /// Returns the answer to an accepted, durable invocation.
 fn queued(id: InvocationId, route: Option<&Route>) -> Result<Answered, Refusal> {
     let mut response = match route.and_then(|route| route.entry.answer.as_ref()) {
@@ -273,7 +251,7 @@ mod tests {
             (Reason::Skipped(Skip::Disabled), 503),
             (Reason::Skipped(Skip::Expired), 503),
         ] {
-            assert_eq!(code_of(reason).status(), status, "{reason}");
+            assert_eq!(Code::of_end(reason).status(), status, "{reason}");
         }
     }
     #[test]

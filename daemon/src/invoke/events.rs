@@ -6,11 +6,13 @@ use crate::backend::{Backend, EventOrigin, NewEvent, NotPublished};
 use crate::http::request::{IncomingRequest, bytes_of, short};
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
 use crate::metrics::EventOutcome;
+use crate::triggers::nats::PublishFailed;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;
 use fnd_core::trace::Trace;
 use fnd_core::triggers::event::{self, CloudEvent, EventContent, Events};
+use fnd_core::triggers::nats::event::TYPE_MAX;
 use fnd_manifest::function::Manifest;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_size;
@@ -160,6 +162,35 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
             );
             refuse(Code::TooLarge, detail)
         }
+        NotPublished::NotStreamed { event, failed } => {
+            let place = named(event);
+            match failed {
+                PublishFailed::TooLarge(size, most) => {
+                    let [size, most] = [size, most].map(|size| print_size(size as u64));
+                    let detail = format!(
+                        "{place}it has {size} with its attributes, and the server of NATS takes {most} (`max_payload`)"
+                    );
+                    refuse(Code::TooLarge, detail)
+                }
+                PublishFailed::NotConfigured => refuse_for_now(
+                    Code::Unavailable,
+                    format!("{place}fnd is connected to no NATS; send it again with the same id"),
+                ),
+                PublishFailed::Failed(why) => refuse_for_now(
+                    Code::Unavailable,
+                    format!(
+                        "{place}the stream of `events.nats.stream` has not confirmed it: {why}; send it again with the same id"
+                    ),
+                ),
+            }
+        }
+        NotPublished::TypeTooLong { event } => {
+            let detail = format!(
+                "{}the attribute `type` has more than {TYPE_MAX} bytes, which is too long for a subject of NATS",
+                named(event)
+            );
+            refuse(Code::BadRequest, detail)
+        }
         NotPublished::StoreFailed => {
             let detail = "the event could not be stored durably, so it was not accepted; see fnd's journal";
             refuse(Code::Unavailable, detail)
@@ -177,6 +208,24 @@ mod tests {
     use super::*;
     use fnd_core::records::outcome::Skip;
     use fnd_core::run::{NotTaken, Rejection};
+
+    #[test]
+    fn an_event_that_no_stream_has_confirmed_comes_again() {
+        let of = |failed| not_published(NotPublished::NotStreamed { event: 1, failed }, true);
+        let failed = of(PublishFailed::Failed("there is no connection to the server".to_owned()));
+        assert_eq!((failed.problem.status, failed.retry_after), (503, Some(1)));
+        assert!(
+            failed.problem.detail.starts_with("event 2 of the batch: the stream"),
+            "{failed:?}"
+        );
+        assert_eq!(of(PublishFailed::TooLarge(2 << 20, 1 << 20)).problem.status, 413);
+        assert_eq!(
+            not_published(NotPublished::TypeTooLong { event: 0 }, false)
+                .problem
+                .status,
+            400
+        );
+    }
 
     #[test]
     fn events_that_nobody_takes_are_refused_with_the_reason() {

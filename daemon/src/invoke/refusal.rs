@@ -3,28 +3,22 @@
 use crate::http::response::{AGAIN, Refusal, RefusedResponse};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::records::outcome::Skip;
-use fnd_core::run::{ChainRefusal, Rejection};
+use fnd_core::run::Rejection;
 use fnd_wire::ids::FunctionName;
 
 /// Returns the refusal of a request that was not accepted.
 pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusal {
-    let (code, retry_after) = match rejection {
-        Rejection::NoSuchFunction => (Code::NotFound, None),
-        Rejection::Service => (Code::BadRequest, None),
-        Rejection::Invalid { .. } => (Code::Invalid, None),
-        Rejection::Quota { .. } => (Code::OverQuota, None),
-        Rejection::KeyReused => (Code::KeyReused, None),
-        Rejection::Chain(ChainRefusal::NotRunning(_)) => (Code::NotAllowed, None),
-        Rejection::Chain(ChainRefusal::TooLong) => (Code::ChainTooLong, None),
-        Rejection::Chain(ChainRefusal::WaitsForItself) => (Code::WaitsForItself, None),
-        Rejection::Unavailable { .. } => (Code::Unavailable, Some(AGAIN)),
-        Rejection::Skipped { skip, retry_after } => {
-            let code = code_of_skip(*skip);
-            // An answer with 429 always has a `Retry-After`.
-            let retry_after = (code.status() == 429).then(|| retry_after.unwrap_or(AGAIN));
-            (code, retry_after)
-        }
+    let code = Code::of_refusal(rejection);
+    let retry_after = match rejection {
+        Rejection::Unavailable { .. } => Some(AGAIN),
+        // An answer with 429 always has a `Retry-After`.
+        Rejection::Skipped { retry_after, .. } => (code.status() == 429).then(|| retry_after.unwrap_or(AGAIN)),
+        Rejection::NoSuchFunction
+        | Rejection::Service
+        | Rejection::Invalid { .. }
+        | Rejection::Quota { .. }
+        | Rejection::KeyReused
+        | Rejection::Chain(_) => None,
     };
     Box::new(RefusedResponse {
         problem: Problem::new(code, rejection.words(function)).of(function),
@@ -32,17 +26,6 @@ pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusa
         retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
         allow: None,
     })
-}
-
-fn code_of_skip(skip: Skip) -> Code {
-    match skip {
-        Skip::Overlap => Code::Overlap,
-        Skip::QueueFull => Code::QueueFull,
-        Skip::Rate => Code::Rate,
-        Skip::Disabled => Code::Disabled,
-        Skip::Quota => Code::OverQuota,
-        Skip::Expired | Skip::Deleted | Skip::Missed | Skip::Unknown | Skip::Invalid | Skip::Depth => Code::Skipped,
-    }
 }
 
 /// Returns the refusal for an unknown function.

@@ -9,6 +9,7 @@ use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_core::run::{Delivered, EventShares, Shares};
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::RunContent;
+use fnd_core::triggers::nats::memory::MessageMemory;
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
@@ -32,8 +33,8 @@ pub enum LedgerCommand {
         /// Unix milliseconds.
         since_ms: u64,
     },
-    /// The next attempt of a durable invocation begins.
-    Claim(Box<InvocationRecord>),
+    /// The next attempt of a durable invocation begins. That of a message was claimed in the register before, with this revision.
+    Claim(Box<InvocationRecord>, Option<u64>),
     /// An ended attempt, and the state of its invocation after it.
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
     /// The state of an invocation.
@@ -48,6 +49,16 @@ pub enum LedgerCommand {
     StoreMarks(Marks),
     /// A change of the remembered contents of watched files.
     Files(FileMemory),
+    /// A change of the remembered messages.
+    Messages(MessageMemory),
+    /// An invocation of which nothing has begun is not this node's any more: all of it is deleted.
+    Withdraw(InvocationId),
+    /// The record of another node counts in place of that of this invocation.
+    Supersede {
+        id: InvocationId,
+        /// The name of the other node.
+        node: Box<str>,
+    },
     /// Whether a user has paused the schedules of a function.
     StorePaused {
         function: FunctionName,
@@ -101,6 +112,16 @@ pub(super) fn is_end_of_files(record: &InvocationRecord) -> bool {
     matches!(record.trigger, Trigger::File | Trigger::Replay | Trigger::Redrive) && record.state.is_final()
 }
 
+/// Returns whether a record is the end of a message, which the server is told of next.
+pub(super) fn is_end_of_message(record: &InvocationRecord) -> bool {
+    record.trigger == Trigger::Nats && record.state.is_final()
+}
+
+/// Returns whether somebody acts on the end of an invocation, so that no power cut may take the end back.
+fn is_end_with_follower(record: &InvocationRecord) -> bool {
+    is_end_of_files(record) || is_end_of_message(record)
+}
+
 /// Roughly the memory of a mark of a file, with its path.
 const FILE_MARK: usize = size_of::<FileMark>() + 64;
 
@@ -113,23 +134,28 @@ impl LedgerCommand {
             // The function sees its work right after a claim, so a claim that a power cut could lose might run twice.
             Self::Publish { .. }
             | Self::MakeDurable { .. }
-            | Self::Claim(_)
+            | Self::Claim(..)
             | Self::StoreEnabled { .. }
             | Self::StoreMarks(_)
             | Self::StorePaused { .. }
             | Self::DiscardDeadLetter(_)
             | Self::Change { .. }
             | Self::Cancel(_) => true,
-            // The watcher deletes or moves the files next: a power cut must not leave a run without an end and without them.
-            Self::Record(_, record) | Self::Update(record) => is_end_of_files(record),
-            Self::Together(parts) => parts.first().is_some_and(Self::is_end_of_files),
+            // The watcher deletes or moves the files next, and the server forgets the message: a power cut must not leave a run without
+            // an end and without them.
+            Self::Record(_, record) | Self::Update(record) => is_end_with_follower(record),
+            Self::Together(parts) => parts.first().is_some_and(Self::is_end_with_follower),
             // The versions of a deleted function are deleted next: a power cut must not leave a pin without its version. A caller
             // that waits for another change of the releases wraps it in a `Change`.
             Self::StoreReleases { releases, .. } => releases.is_none(),
             // If a power cut loses `StoreVersions`, an old version stays on the disk for longer; nothing else happens.
             // `FollowLater`, `Followed` and `HookFailed` are lost together with the end that they belong to, or not at all. The
-            // contents of files are found again by the watcher.
+            // contents of files are found again by the watcher. A message of which less is known than before is delivered, or
+            // acknowledged, once more, and the register says who has it.
             Self::Files(_)
+            | Self::Messages(_)
+            | Self::Withdraw(_)
+            | Self::Supersede { .. }
             | Self::StoreVersions { .. }
             | Self::FollowLater(_)
             | Self::Followed(_)
@@ -138,8 +164,8 @@ impl LedgerCommand {
         }
     }
 
-    fn is_end_of_files(&self) -> bool {
-        matches!(self, Self::Record(_, record) | Self::Update(record) if is_end_of_files(record))
+    fn is_end_with_follower(&self) -> bool {
+        matches!(self, Self::Record(_, record) | Self::Update(record) if is_end_with_follower(record))
     }
 
     /// Returns the commands of which this one consists: itself, or the parts of `Together` or `Change`.
@@ -184,7 +210,10 @@ impl LedgerCommand {
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
-            Self::Claim(_)
+            Self::Claim(..)
+            | Self::Messages(_)
+            | Self::Withdraw(_)
+            | Self::Supersede { .. }
             | Self::MakeDurable { .. }
             | Self::StoreEnabled { .. }
             | Self::DiscardDeadLetter(_)
@@ -248,6 +277,8 @@ pub enum Acknowledged {
         /// The contents that wait for it, each with its directory.
         contents: Vec<(Arc<str>, RunContent)>,
     },
+    /// The end of a message is on disk: the register and the server may be told.
+    MessageEnded { function: FunctionName, id: InvocationId },
     /// [`WriterHealth`] has changed.
     HealthChanged,
     /// The ends of these workers are on disk, or were given up and counted.

@@ -19,6 +19,7 @@
 //! - `forget`: the statements that forget records, in steps of a few milliseconds, so that new work never waits long
 //! - `in_flight`: the table of attempts that have begun and that the database may not know yet
 //! - `list`: lists of invocations, newest first
+//! - `messages`: which messages of NATS this node has, and how far it has come with each
 //! - `notices`: notices about a ledger that was set aside
 //! - `query`: queries of the history
 //! - `restore`: reads the state that a starting daemon needs
@@ -46,6 +47,7 @@ mod files;
 mod forget;
 mod in_flight;
 mod list;
+mod messages;
 mod notices;
 mod query;
 mod restore;
@@ -80,6 +82,7 @@ pub(crate) use writer::{CommitRule, LedgerThread};
 use crate::database::{self, LostCommits};
 use fnd_core::lifecycle::release::Releases;
 use fnd_core::run::Restored;
+use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::print_size;
@@ -127,6 +130,8 @@ pub struct OpenedLedger {
     pub alerts: Vec<(String, String)>,
     /// Marks of schedules, and which ones are paused.
     pub schedules: StoredSchedules,
+    /// Messages whose end the server of NATS does not know yet, oldest first.
+    pub messages: Vec<KnownMessage>,
     /// Accepts commands to store.
     pub writer: LedgerWriter,
     /// Answers queries.
@@ -310,6 +315,7 @@ where
         unfollowed,
         alerts,
         schedules,
+        messages,
     } = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
             damage::set_aside(site, &detail)?;
@@ -336,6 +342,7 @@ where
         unfollowed,
         alerts,
         schedules,
+        messages,
         writer,
         reader,
     };
@@ -357,6 +364,7 @@ struct Start {
     unfollowed: Vec<Unfollowed>,
     alerts: Vec<(String, String)>,
     schedules: StoredSchedules,
+    messages: Vec<KnownMessage>,
 }
 
 fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
@@ -403,6 +411,8 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let unfollowed = restore::unfollowed(&transaction).map_err(failed)?;
     let alerts = restore::alerts(&transaction).map_err(failed)?;
     let schedules = restore::schedules(&transaction).map_err(failed)?;
+    messages::tidy(&transaction).map_err(failed)?;
+    let messages = messages::open(&transaction).map_err(failed)?;
     // A makeshift is never written: the ledger's thread commits the same changes once it has opened the ledger anew.
     if makeshift.is_some() {
         drop(transaction);
@@ -442,6 +452,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         unfollowed,
         alerts,
         schedules,
+        messages,
         db,
     })
 }

@@ -67,6 +67,8 @@ pub struct WholeInvocation {
     pub cause: Option<Arc<Cause>>,
     /// Whether a function that a hook of it called has failed.
     pub hook_failed: bool,
+    /// The node whose record of the same work counts, in place of this one.
+    pub superseded_by: Option<String>,
     /// How many invocations it has called.
     pub children: u64,
 }
@@ -80,6 +82,8 @@ pub struct StoredInvocation {
     pub payload: Option<Payload>,
     /// Whether it is a dead letter.
     pub dead: bool,
+    /// The node whose record of the same work counts, in place of this one.
+    pub superseded_by: Option<String>,
 }
 
 /// Why a query failed.
@@ -282,10 +286,10 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<WholeInvoca
         .prepare_cached(&sql)?
         .query_map([blob(id)], |row| rows::attempt(row, record.function.clone()))?
         .collect::<rusqlite::Result<_>>()?;
-    let (origin, cause, hook_failed): (Option<[u8; 16]>, _, _) = db
-        .prepare_cached("SELECT origin, cause, hook IS NOT NULL FROM invocation WHERE id = ?1")?
+    let (origin, cause, hook_failed, superseded_by): (Option<[u8; 16]>, _, _, _) = db
+        .prepare_cached("SELECT origin, cause, hook IS NOT NULL, superseded_by FROM invocation WHERE id = ?1")?
         .query_row([blob(id)], |row| {
-            Ok((row.get(0)?, rows::json_or_none(row, 1)?, row.get(2)?))
+            Ok((row.get(0)?, rows::json_or_none(row, 1)?, row.get(2)?, row.get(3)?))
         })?;
     let sql = format!("SELECT count(*) FROM invocation INDEXED BY children WHERE {CALLED} AND {PARENT} = ?1");
     let children = db.prepare_cached(&sql)?.query_row([id.to_string()], |row| row.get(0))?;
@@ -295,23 +299,25 @@ fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<WholeInvoca
         origin: origin.map(|id| InvocationId(u128::from_be_bytes(id))),
         cause,
         hook_failed,
+        superseded_by,
         children,
     }))
 }
 
 fn stored_invocation(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<StoredInvocation>> {
     let sql = format!(
-        "SELECT {RECORD}, dead IS 1, priority IS NOT NULL, {PAYLOAD}
+        "SELECT {RECORD}, dead IS 1, priority IS NOT NULL, superseded_by, {PAYLOAD}
         FROM invocation WHERE id = ?1"
     );
     let read = |row: &Row<'_>| {
         let record = rows::record(row)?;
         // `priority` has no value where the payload was not kept, also if the row has other parts of it.
         let was_stored: bool = row.get(16)?;
-        let payload = (was_stored && record.keeps_payload()).then(|| rows::payload(row, 17));
+        let payload = (was_stored && record.keeps_payload()).then(|| rows::payload(row, 18));
         Ok(StoredInvocation {
             record,
             dead: row.get(15)?,
+            superseded_by: row.get(17)?,
             payload: payload.transpose()?,
         })
     };

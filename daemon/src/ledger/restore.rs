@@ -1,11 +1,12 @@
 //! Reads the state that a starting daemon needs.
 
 use super::cancelled;
+use super::messages;
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::lifecycle::release::Releases;
 use fnd_core::records::LastSlot;
-use fnd_core::records::outcome::RunState;
+use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
 use fnd_core::run::Restored;
 use fnd_core::triggers::schedule::Marks;
@@ -33,6 +34,10 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
         let mut unfinished = unfinished(row)?;
         // An invocation that polls gives this result to its next attempt.
         unfinished.record.result = rows::result(db, unfinished.record.id)?;
+        if unfinished.accepted.trigger == Trigger::Nats {
+            // Another node may have its message meanwhile.
+            unfinished.accepted.message = messages::mark(db, unfinished.record.id)?.map(Box::new);
+        }
         restored.unfinished.push(unfinished);
     }
     let mut statement = db.prepare("SELECT function, hash FROM load")?;
@@ -57,20 +62,14 @@ pub(super) fn columns() -> String {
     )
 }
 
-/// Reads an unfinished invocation; its result is read separately.
+/// Reads an unfinished invocation; its result and its message are read separately.
 pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
     let record = rows::record(row)?;
     let behind = 19 + PAYLOAD_WIDTH;
     let accepted = Accepted {
-        id: record.id,
-        function: record.function.clone(),
-        trigger: record.trigger,
-        accepted_ms: record.accepted_ms,
         payload: rows::payload(row, 19)?,
         durable: record.durable,
         dead_letter: row.get(behind + 3)?,
-        // The load key is already in the table `load`.
-        load_key: None,
         timeout_ms: row.get(15)?,
         not_before_ms: row.get(16)?,
         expires_ms: row.get(17)?,
@@ -82,11 +81,8 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         origin: row
             .get::<_, Option<[u8; 16]>>(behind + 2)?
             .map(|id| InvocationId(u128::from_be_bytes(id))),
-        // The mark is already in the table `schedule`.
-        mark: None,
-        files: Vec::new(),
-        // One that never begins is stored with its end.
-        skipped: None,
+        // The load key and the marks are already in tables of their own, and what never begins is stored with its end.
+        ..Accepted::new(record.id, record.function.clone(), record.trigger, record.accepted_ms)
     };
     Ok(Unfinished { accepted, record })
 }

@@ -18,7 +18,7 @@
 mod graft;
 
 use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
-use super::{OpenError, restore, schema};
+use super::{OpenError, messages, restore, schema};
 use crate::database::table::{Copier, DatabaseTable, Read};
 use crate::database::{Copies, LostCommits, linked};
 use fnd_core::records::Response;
@@ -59,7 +59,8 @@ const ALERT: DatabaseTable = DatabaseTable::new("alert", &["about"]);
 const SCHEDULES: DatabaseTable = DatabaseTable::new("schedule", &["function", "key"]);
 const FILES: DatabaseTable = DatabaseTable::new("file", &["function", "directory", "inode"]);
 const WATCHED: DatabaseTable = DatabaseTable::new("watched", &["function", "directory"]);
-const TABLES: [&DatabaseTable; 14] = [
+const MESSAGES: DatabaseTable = DatabaseTable::new("message", &["invocation"]);
+const TABLES: [&DatabaseTable; 15] = [
     &META,
     &FUNCTION,
     &LOAD,
@@ -74,9 +75,19 @@ const TABLES: [&DatabaseTable; 14] = [
     &ALERT,
     &FILES,
     &WATCHED,
+    &MESSAGES,
 ];
 /// Tables that a ledger of 0.1.0 does not have.
-const ADDED_LATER: [&str; 7] = ["release", "schedule", "event", "unfollowed", "alert", "file", "watched"];
+const ADDED_LATER: [&str; 8] = [
+    "release",
+    "schedule",
+    "event",
+    "unfollowed",
+    "alert",
+    "file",
+    "watched",
+    "message",
+];
 
 /// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
 fn indexes() -> [(&'static str, String); 4] {
@@ -307,12 +318,24 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
         // found.
         missing == 0 || without_payload == 0
     };
+    // Nobody knows whether the server still has such a message: another node may get it, too.
+    let without_message: u64 = to.query_row(
+        &format!(
+            "SELECT count(*) FROM invocation WHERE {UNFINISHED} AND durable AND trigger = 'nats'
+            AND NOT EXISTS (SELECT 1 FROM message WHERE message.invocation = id)"
+        ),
+        [],
+        |row| row.get(0),
+    )?;
     let mut lost = Vec::new();
     if !knows_all || has_damaged_row(&INVOCATION) {
         lost.push("queued work");
     }
     if partial.contains("body") && without_payload > 0 {
         lost.push("the payloads of queued work");
+    }
+    if partial.contains("message") && without_message > 0 {
+        lost.push("which messages of NATS queued work has");
     }
     if partial.contains("load") {
         lost.push("which scripts have run by being there");
@@ -364,6 +387,7 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
     prune(&ATTEMPTS, (ATTEMPT, ""), &|row| {
         rows::attempt(row, function.clone()).map(drop)
     })?;
+    prune(&MESSAGES, (messages::KNOWN, ""), &|row| messages::known(row).map(drop))?;
     if remove_damaged_bodies(db)? > 0 {
         pruned.insert(BODIES.name);
     }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use std::path::Path;
 
 /// The schema that this program writes. A newer one is refused and not changed.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The schema of release 0.1.0, which is migrated. All other ones below [`VERSION`] were in no release, and are refused: development
 /// versions wrote the same number with different tables.
@@ -80,7 +80,9 @@ const TABLES: &str = "
         -- What made a trigger run the function, as JSON of core; kept as long as the row.
         cause TEXT,
         -- `failed` if a function that a hook of the invocation called has failed.
-        hook TEXT
+        hook TEXT,
+        -- The node whose record of the same work counts, in place of this one.
+        superseded_by TEXT
     ) WITHOUT ROWID, STRICT;
     CREATE INDEX by_function ON invocation (function, id);
     CREATE INDEX unfinished ON invocation (id) WHERE state IN ('queued', 'running', 'waiting', 'polling');
@@ -141,6 +143,7 @@ const TABLES: &str = "
 const NEW_COLUMNS: &str = "
     ALTER TABLE invocation ADD COLUMN cause TEXT;
     ALTER TABLE invocation ADD COLUMN hook TEXT;
+    ALTER TABLE invocation ADD COLUMN superseded_by TEXT;
     ALTER TABLE function ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE body ADD COLUMN checksum INTEGER;
 ";
@@ -194,6 +197,28 @@ const NEW_TABLES: &str = "
     -- and `PARENT` in rows.rs. A damaged cause has no parent.
     CREATE INDEX children ON invocation
         (CASE WHEN json_valid(cause) THEN json_extract(cause, '$.call.invocation') END, id) WHERE trigger = 'function';
+    -- Messages of NATS that this node has, or had within the time that events are remembered; the key is that of the claim.
+    CREATE TABLE message (
+        invocation BLOB PRIMARY KEY,
+        function TEXT NOT NULL,
+        key TEXT NOT NULL,
+        stream TEXT NOT NULL,
+        -- When the stream was made, nanoseconds since 1970.
+        created_ns INTEGER NOT NULL,
+        sequence INTEGER NOT NULL,
+        consumer TEXT NOT NULL,
+        -- Where the server expects the acknowledgement, also after a restart.
+        ack TEXT NOT NULL,
+        -- The revision of the claim, as this node wrote it; null if it does not know one.
+        revision INTEGER,
+        step TEXT NOT NULL,
+        received_ms INTEGER NOT NULL,
+        -- Attempts that other nodes have begun; the end of the last one is not known.
+        begun INTEGER NOT NULL
+    ) WITHOUT ROWID, STRICT;
+    CREATE UNIQUE INDEX message_key ON message (function, key);
+    CREATE INDEX message_open ON message (invocation) WHERE step IN ('open', 'accepted', 'ending');
+    CREATE INDEX message_by_time ON message (received_ms);
 ";
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.

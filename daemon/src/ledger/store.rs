@@ -2,15 +2,16 @@
 //! once.
 
 use super::cancelled;
-use super::command::LedgerCommand;
+use super::command::{self, LedgerCommand};
 use super::events::{self, Earlier};
 use super::files;
+use super::messages;
 use super::rows::{INLINE_MAX, blob, int};
 use crate::allocator;
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::records::LastSlot;
 use fnd_core::records::cause::Cause;
-use fnd_core::records::outcome::{Exhausted, Reason, RunState, Skip, Trigger};
+use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -93,10 +94,14 @@ pub(super) fn apply<'a>(
             Ok(())
         }
         LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier),
-        LedgerCommand::Claim(record) => {
+        LedgerCommand::Claim(record, revision) => {
+            if let Some(revision) = revision {
+                messages::claimed(db, record.id, *revision)?;
+            }
+            // An end that is stored stays the end.
             let sql =
                 "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
-                WHERE id = ?1";
+                WHERE id = ?1 AND ended_ms IS NULL";
             db.prepare_cached(sql)?.execute(params![
                 blob(record.id),
                 record.state.as_str(),
@@ -109,6 +114,9 @@ pub(super) fn apply<'a>(
         LedgerCommand::Record(attempt, record) => {
             // An earlier attempt may have stored a result.
             update(db, record, is_new && record.attempts <= 1)?;
+            if command::is_end_of_message(record) {
+                messages::ends(db, record.id)?;
+            }
             // A retry may bring an attempt that is stored already. It counts once.
             if record_attempt(db, attempt)? {
                 counts.of(&attempt.function).last = Some(attempt);
@@ -123,6 +131,9 @@ pub(super) fn apply<'a>(
             if record.has_run() && !has_ended(db, record.id)? {
                 counts.ended(record);
             }
+            if command::is_end_of_message(record) {
+                messages::ends(db, record.id)?;
+            }
             update(db, record, false)
         }
         LedgerCommand::DiscardDeadLetter(id) => discard_dead_letter(db, *id),
@@ -134,6 +145,9 @@ pub(super) fn apply<'a>(
         }
         LedgerCommand::StoreMarks(marks) => store_marks(db, marks),
         LedgerCommand::Files(memory) => files::store(db, memory),
+        LedgerCommand::Messages(memory) => messages::store(db, memory),
+        LedgerCommand::Withdraw(id) => messages::withdraw(db, *id),
+        LedgerCommand::Supersede { id, node } => messages::supersede(db, *id, node),
         LedgerCommand::StorePaused { function, paused } => {
             let sql = "INSERT INTO function (name, paused) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused";
@@ -247,8 +261,8 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         db.prepare_cached(sql)?
             .execute(params![accepted.function.as_str(), key.0])?;
     }
-    if let Some((skip, why)) = &accepted.skipped {
-        put_skipped(db, accepted, *skip, why)?;
+    if let Some((reason, why)) = &accepted.skipped {
+        put_skipped(db, accepted, *reason, why)?;
     }
     #[cfg(feature = "simulate")]
     if fnd_core::mutants::Mutant::MarkApart.is_on() {
@@ -261,6 +275,12 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
     }
     // In the same transaction: after a crash the files are either handled, or they are offered again.
     files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
+    if let Some(mark) = &accepted.message {
+        messages::store_mark(db, accepted, mark)?;
+        if accepted.skipped.is_some() {
+            messages::ends(db, accepted.id)?;
+        }
+    }
     Ok(())
 }
 
@@ -291,21 +311,24 @@ fn put_mark(db: &Connection, function: &FunctionName, mark: &LastSlot) -> Result
     Ok(())
 }
 
-/// Ends an invocation that was just stored and never runs. If its function only has no room for it, it is a dead letter, so
-/// that it can run later, unless its acceptance said that it never is one.
-fn put_skipped(db: &Connection, accepted: &Accepted, skip: Skip, why: &str) -> Result<(), StoreError> {
+/// Ends an invocation that was just stored and never runs. If its function only has no room for it, or cannot read its input, it is a
+/// dead letter, so that it can run later, unless its acceptance said that it never is one.
+fn put_skipped(db: &Connection, accepted: &Accepted, reason: Reason, why: &str) -> Result<(), StoreError> {
     // A retry finds this end. A dead letter that was dropped meanwhile must not come back.
     let sql = "UPDATE invocation SET state = ?2, ended_ms = ?3, reason = ?4, message = ?5,
             dead = iif(?6 AND dead IS NULL, 1, dead)
         WHERE id = ?1 AND ended_ms IS NULL";
-    let has_no_room = matches!(skip, Skip::QueueFull | Skip::Rate | Skip::Quota);
+    let may_run_later = match reason {
+        Reason::Skipped(skip) => matches!(skip, Skip::QueueFull | Skip::Rate | Skip::Quota),
+        reason => reason == Reason::Input,
+    };
     db.prepare_cached(sql)?.execute(params![
         blob(accepted.id),
-        RunState::Skipped.as_str(),
+        reason.final_state().as_str(),
         int(accepted.accepted_ms),
-        Reason::Skipped(skip).to_string(),
+        reason.to_string(),
         why,
-        has_no_room,
+        may_run_later,
     ])?;
     // The only thing that follows an end without a beginning.
     if let Some(before) = accepted.payload.cause.as_deref().and_then(Cause::marks) {

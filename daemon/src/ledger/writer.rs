@@ -234,7 +234,7 @@ impl LedgerThread {
         let (refused, rest): (Vec<_>, Vec<_>) = commands.into_iter().partition(|command| match command {
             LedgerCommand::Store(accepted) => accepted.durable,
             LedgerCommand::Publish { .. } | LedgerCommand::MakeDurable { .. } => true,
-            LedgerCommand::Claim(_) => self.notices.holds_queue,
+            LedgerCommand::Claim(..) => self.notices.holds_queue,
             _ => false,
         });
         self.settle(&refused, &Err(hold));

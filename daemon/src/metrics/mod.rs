@@ -7,12 +7,14 @@
 //! - `counting`: counts what happens
 //! - `encode`: writes metrics as text in two forms
 //! - `labels`: labels, and the series of each function
+//! - `nats`: the values of NATS
 //! - `registering`: makes all metrics, with their names and descriptions
 //! - `sampled`: the values that are read for each scrape
 
 mod counting;
 mod encode;
 mod labels;
+mod nats;
 mod registering;
 mod sampled;
 /// The outcome of an event, for the metrics.

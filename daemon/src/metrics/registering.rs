@@ -154,7 +154,7 @@ impl Metrics {
     }
 }
 
-fn count(registry: &mut Registry, name: &str, help: &str) -> MetricCounts {
+pub(super) fn count(registry: &mut Registry, name: &str, help: &str) -> MetricCounts {
     let family = MetricCounts::default();
     registry.register(name, help, family.clone());
     family

@@ -1,5 +1,6 @@
 //! The values that are read for each scrape (`exposition/sample.rs`): gauges, and counters that other parts keep.
 
+use super::nats::NatsMetrics;
 use super::{LabelValues, MetricCounts, Metrics, value};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -8,7 +9,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::atomic::AtomicU64;
 
-type SampleValue = Gauge<f64, AtomicU64>;
+pub(super) type SampleValue = Gauge<f64, AtomicU64>;
 type Sum = Counter<f64, AtomicU64>;
 
 /// The gauges, and the counters that other parts keep.
@@ -34,6 +35,7 @@ pub(crate) struct Sampled {
     pub(crate) history_forgotten: MetricCounts,
     pub(crate) history_failed: Counter,
     pub(crate) history_queue_age: SampleValue,
+    pub(crate) nats: NatsMetrics,
     pub(crate) process_cpu: Sum,
     pub(crate) process_resident: SampleValue,
     pub(crate) process_virtual: SampleValue,
@@ -138,6 +140,7 @@ impl Sampled {
                 "How long the oldest record has waited for the disk",
                 Some(Unit::Seconds),
             ),
+            nats: NatsMetrics::new(r),
             // The names `process_*` are those that Prometheus' client libraries give to the values of their process.
             process_cpu: {
                 let counter = Sum::default();
@@ -176,7 +179,7 @@ fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
     counter
 }
 
-fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> SampleValue {
+pub(super) fn gauge(registry: &mut Registry, name: &str, help: &str, unit: Option<Unit>) -> SampleValue {
     let gauge = SampleValue::default();
     match unit {
         Some(unit) => registry.register_with_unit(name, help, unit, gauge.clone()),

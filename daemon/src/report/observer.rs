@@ -47,6 +47,10 @@ impl Reporter {
             | Event::StoreFailed(_)
             | Event::Claimed(_)
             | Event::ClaimFailed(_)
+            | Event::ClaimPutOff { .. }
+            | Event::LeaseLost(_)
+            | Event::Superseded { .. }
+            | Event::Withdraw(_)
             | Event::Cancel { .. }
             | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }

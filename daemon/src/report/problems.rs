@@ -10,45 +10,17 @@
 
 use crate::ledger::Forgetting;
 use fnd_core::instant;
+use fnd_core::node_problems::NODE_PROBLEMS;
 use std::collections::BTreeMap;
 
-/// Every code, each described in `docs/metrics.md`.
-pub(crate) const CODES: &[&str] = &[
-    "alert-itself",
-    "audit-failing",
-    "buffers-full",
-    "clock-ahead",
-    "configuration",
-    "configuration-refused",
-    "connections",
-    "directory-away",
-    "files",
-    "functions-directory",
-    "functions-unread",
-    "history-failing",
-    "history-forgotten",
-    "history-incomplete",
-    "history-lost",
-    "history-set-aside",
-    "home-set-aside",
-    "hook-cycle",
-    "http-listener",
-    "metrics",
-    "no-runtimes",
-    "no-such-function",
-    "node-cannot-start",
-    "not-operated",
-    "secret",
-    "spawner-silent",
-    "state-failing",
-    "state-set-aside",
-    "tls",
-];
+pub(crate) fn codes() -> impl Iterator<Item = &'static str> {
+    NODE_PROBLEMS.iter().map(|(code, _)| *code)
+}
 
 /// A problem of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ReportedProblem {
-    /// The kind of problem: one of [`CODES`], and the label of `fnd_problems`.
+    /// The kind of problem: one of [`NODE_PROBLEMS`], and the label of `fnd_problems`.
     pub(crate) code: &'static str,
     /// Which one of its kind, for example a path; empty where there can be only one.
     pub(crate) about: String,
@@ -64,7 +36,7 @@ impl ReportedProblem {
 
     /// Returns a problem of a kind that may occur several times, distinguished by `about`.
     pub(crate) fn about(code: &'static str, about: impl Into<String>, text: impl Into<String>) -> Self {
-        debug_assert!(CODES.contains(&code), "`{code}` is not among the codes");
+        debug_assert!(codes().any(|known| known == code), "`{code}` is not among the codes");
         Self {
             code,
             about: about.into(),

@@ -3,12 +3,14 @@
 
 use crate::clock::{Clock, simulated, unix_ms};
 use fnd_core::run::Now;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 
 /// The wall clock at the begin of a simulation: a Monday, at 10:00.
-const BEGIN_MS: u64 = 1_795_428_000_000;
+pub(super) const BEGIN_MS: u64 = 1_795_428_000_000;
 /// The time that the monotonic clock shows when the machine has started.
 const BOOTED: Duration = Duration::from_secs(20);
 
@@ -51,6 +53,18 @@ impl SimulatedClock {
                 biased;
                 () = woken.notified() => {}
                 () = tokio::time::sleep_until(until.into()) => {}
+            }
+        });
+    }
+
+    /// Waits for so long on all machines; less if one of these is notified.
+    pub(super) fn wait_for<'a>(runtime: &Runtime, time: Duration, woken: impl Iterator<Item = &'a Notify>) {
+        runtime.block_on(async {
+            let mut woken: FuturesUnordered<_> = woken.map(Notify::notified).collect();
+            tokio::select! {
+                biased;
+                Some(()) = woken.next() => {}
+                () = tokio::time::sleep(time) => {}
             }
         });
     }

@@ -105,14 +105,14 @@ impl World<'_> {
     }
 
     /// Looks at the whole ledger when everything has ended.
-    fn at_rest(&mut self) -> PromiseCheck {
+    pub(super) fn at_rest(&mut self) -> PromiseCheck {
         let rows = RowReader::open(&self.node.ledger()).all();
         self.invocations = u32::try_from(rows.invocations.len()).unwrap_or(u32::MAX);
         self.is_nothing_left()?;
         self.oracles.at_end(&rows)
     }
 
-    fn is_nothing_left(&self) -> PromiseCheck {
+    pub(super) fn is_nothing_left(&self) -> PromiseCheck {
         let of_fnd = self.life.iter().flat_map(|life| life.left(&self.people));
         let left: Vec<_> = of_fnd.chain(self.node.spawner.left()).collect();
         Oracles::is_nothing_left(&left)

@@ -40,6 +40,7 @@ impl FndLife {
         let all = [
             (self.due.frames || waits_for_room, WorldStep::Frame),
             (!self.serving.messages.is_empty(), WorldStep::Message),
+            (!self.said.is_empty(), WorldStep::Nats),
             (self.tasks.is_woken() || self.due.tasks, WorldStep::Tasks),
             (self.due.catch_up, WorldStep::CatchUp),
             (is_due(state.turn.wakes_at), WorldStep::Tick),
@@ -97,6 +98,11 @@ impl FndLife {
             WorldStep::Message => {
                 if let Ok(message) = self.serving.messages.try_recv() {
                     daemon.input_of_loop(LoopInput::Message(message));
+                }
+            }
+            WorldStep::Nats => {
+                if let Ok(fact) = self.said.try_recv() {
+                    daemon.input_of_loop(LoopInput::Message(DriverMessage::Nats(fact)));
                 }
             }
             WorldStep::Tick => {

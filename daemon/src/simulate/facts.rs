@@ -160,6 +160,7 @@ fn kind(request: &Request) -> u64 {
         Request::Seal(_) => (25, 0),
         Request::Rebuild(_) => (26, 0),
         Request::Retire(_) => (27, 0),
+        Request::Lease(lease) => (28, lease.worker.0),
     };
     worker << 8 | kind
 }

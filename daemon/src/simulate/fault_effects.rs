@@ -84,7 +84,7 @@ impl World<'_> {
     }
 
     /// Ends the spawner in one of its ways. fnd sees that the connection has ended when it reads the next frame.
-    fn end_spawner(&mut self, end: fn(&mut SpawnerModel, &mut SpawnerTurn<'_>)) {
+    pub(super) fn end_spawner(&mut self, end: fn(&mut SpawnerModel, &mut SpawnerTurn<'_>)) {
         self.node.spawner(end);
         self.node.facts.push(Fact::SpawnerEnded);
         self.life.iter_mut().for_each(|life| life.due.frames = true);

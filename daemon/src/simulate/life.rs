@@ -23,6 +23,8 @@ use crate::stores::database::StorePlaces;
 use crate::stores::kv::StateStore;
 use crate::stores::replays::Replays;
 use crate::triggers::http::Listener;
+use crate::triggers::nats::fact::NatsFact;
+use crate::triggers::nats::link::{DetachedThread, NatsLink};
 use crate::triggers::passwords::Passwords;
 use crate::triggers::schedule::Alarm;
 use crate::workers::adoption::AdoptedWorker;
@@ -46,6 +48,10 @@ pub(super) struct FndLife {
     pub(super) queries: Vec<LedgerQuery>,
     pub(super) output: OutputThread,
     pub(super) catalog: DetachedCatalog,
+    /// The place of the thread of NATS: the requests to it, and the way in for what it says.
+    pub(super) nats: DetachedThread,
+    /// Facts of the thread of NATS that the main loop has not read.
+    pub(super) said: mpsc::Receiver<NatsFact>,
     /// Whether every function is known. Until then people are not served.
     is_serving: Rc<Cell<bool>>,
     /// Present once fnd was asked to stop; true when it has handed over everything.
@@ -107,6 +113,7 @@ impl FndLife {
         let (output, mut reading) = output.expect("the machine has room for descriptors");
         reading.find_spooled();
         let (catalog, requests) = Catalog::detached();
+        let (link, said, nats) = NatsLink::detached();
         let status = StatusFiles::open(&places.run_dir.join("status"), settings.status.mode, false);
         let opened = OpenedStores {
             buffers: Buffers::new(settings.node.buffers, own.clone()),
@@ -120,6 +127,7 @@ impl FndLife {
             catalog,
             audit: Audit::detached(StorePlaces { state: own, run }),
             state: StateStore::detached(),
+            nats: link,
         };
         let machine = MachineParts {
             alarm: Alarm::silent(),
@@ -137,6 +145,8 @@ impl FndLife {
             queries: Vec::new(),
             output: reading,
             catalog: requests,
+            nats,
+            said,
             is_serving: Rc::default(),
             stopped: None,
             due: DueWork {
@@ -227,6 +237,7 @@ impl FndLife {
         vec![
             ("live invocation", state.supervisor.live_invocations().count()),
             ("message of a thread", self.serving.messages.len()),
+            ("fact of NATS", self.said.len()),
             (
                 "command of the ledger",
                 self.ledger.waiting().0 + self.ledger.waiting().1,

@@ -9,6 +9,7 @@
 //!
 //! Files:
 //! - `clock`: both clocks of the machine
+//! - `cluster`: several machines that share messages
 //! - `course`: the course of a world: faults, calm, and a restart at the end
 //! - `disk`: the verdict on each commit of the ledger, and the power cut
 //! - `due`: the turns that one fnd can do next
@@ -16,6 +17,7 @@
 //! - `fault_effects`: carries out faults, up to the death of fnd
 //! - `faults`: the kinds of faults, and their times
 //! - `files`: the functions directories, and the reports of the catalog
+//! - `jetstream`: the model of a NATS server and of the connections to it
 //! - `journal`: the defects of itself that fnd reports
 //! - `life`: one fnd, from its start to its end
 //! - `node`: the machine, and everything on it that outlives fnd
@@ -41,6 +43,7 @@
 //! - `world_step`: the steps that the world can choose, in words
 
 mod clock;
+mod cluster;
 mod course;
 mod disk;
 mod due;
@@ -48,6 +51,7 @@ mod facts;
 mod fault_effects;
 mod faults;
 mod files;
+mod jetstream;
 mod journal;
 mod life;
 mod node;
@@ -90,7 +94,9 @@ pub(crate) use spawner::verdicts::{judged_file, runtimes};
 #[cfg(any(test, fuzzing))]
 pub(crate) use workers::messages as worker_messages;
 
+use journal::DefectReader;
 use plan::WorldPlan;
+use std::rc::Rc;
 use trace::WorldTrace;
 use world::World;
 
@@ -122,7 +128,8 @@ pub(crate) fn run(plan: &WorldPlan, in_words: bool) -> WorldOutcome {
     let _inside = runtime.enter();
     #[cfg(feature = "simulate")]
     fnd_core::mutants::Mutant::choose(plan.mutant);
-    let mut world = World::new(&runtime, plan, WorldTrace::new(in_words));
+    let journal = Rc::new(DefectReader::begin());
+    let mut world = World::new(&runtime, plan, WorldTrace::new(in_words), journal);
     let broken = world.run(plan).err();
     world.outcome(broken)
 }

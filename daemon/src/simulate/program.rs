@@ -1,8 +1,11 @@
 //! The program: it runs seeds, and prints the results. It reads these variables of its environment:
 //! - `SEEDS`: how many seeds, 2,000 if absent; `FIRST`: the first of them
 //! - `SEED`: runs this seed alone and prints its trace; `STEPS`: its faults end after so many steps
+//! - `CLUSTER=1`: worlds of several machines that share messages
 //! - `MUTANT`: with this fault, by its number; `MUTANTS=1`: runs each of them until a seed finds it
 
+use super::WorldOutcome;
+use super::cluster::ClusterPlan;
 use super::plan::WorldPlan;
 use super::program_settings::{ChosenWorlds, ProgramSettings};
 use super::{seeds, shorten};
@@ -26,7 +29,7 @@ const PROGRESS: Duration = Duration::from_secs(15);
 const LINES_MAX: usize = 60;
 
 pub(super) fn main() -> ExitCode {
-    let settings = match ProgramSettings::read(variable, Mutant::ALL.len()) {
+    let settings = match ProgramSettings::read(variable, (Mutant::ALL.len(), Mutant::OF_CLUSTER.len())) {
         Ok(settings) => settings,
         Err(why) => {
             say(&why);
@@ -51,19 +54,50 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
+/// Returns the faults that a world can have.
+fn all_mutants(settings: &ProgramSettings) -> &'static [Mutant] {
+    if settings.is_cluster {
+        &Mutant::OF_CLUSTER
+    } else {
+        &Mutant::ALL
+    }
+}
+
+/// Returns the fault of `MUTANT`.
+fn chosen_mutant(settings: &ProgramSettings) -> Option<Mutant> {
+    let index = settings.mutant?.checked_sub(1)?;
+    all_mutants(settings).get(index).copied()
+}
+
 /// Returns the plan of a seed with the limit of `STEPS` and the fault of `MUTANT`.
 fn plan(seed: u64, settings: &ProgramSettings) -> WorldPlan {
     let mut plan = WorldPlan::of(seed);
     plan.steps = settings.steps.unwrap_or(plan.steps);
-    let mut numbered = (1..).zip(Mutant::ALL);
-    let chosen = numbered.find(|(number, _)| settings.mutant == Some(*number));
-    plan.mutant = chosen.map(|(_, mutant)| mutant);
+    plan.mutant = chosen_mutant(settings);
     plan
+}
+
+/// Runs a seed; `mutant` replaces that of the settings.
+fn run(seed: u64, settings: &ProgramSettings, mutant: Option<Mutant>, in_words: bool) -> WorldOutcome {
+    if settings.is_cluster {
+        let mut plan = ClusterPlan::of(seed);
+        plan.steps = settings.steps.unwrap_or(plan.steps);
+        plan.mutant = mutant.or_else(|| chosen_mutant(settings));
+        return seeds::attempt_cluster(&plan, in_words);
+    }
+    let mut plan = plan(seed, settings);
+    plan.mutant = mutant.or(plan.mutant);
+    seeds::attempt(&plan, in_words)
+}
+
+/// Returns the seeds that have failed once.
+fn failed_seeds(settings: &ProgramSettings) -> impl Iterator<Item = u64> {
+    seeds::failed(settings.is_cluster)
 }
 
 /// Runs one seed, and prints its trace.
 fn one(seed: u64, settings: &ProgramSettings) -> bool {
-    let outcome = seeds::attempt(&plan(seed, settings), true);
+    let outcome = run(seed, settings, None, true);
     outcome.trace.iter().for_each(|line| say(line));
     say(&format!(
         "seed {seed}: {} steps, {} invocations, hash {:016x}: {}",
@@ -87,8 +121,8 @@ struct SeedEnd {
 fn many(seeds: RangeInclusive<u64>, settings: &ProgramSettings) -> bool {
     let begun = clock::monotonic();
     let (mut steps, mut invocations, mut done, mut failed) = (0_u64, 0_u64, 0_u32, Vec::new());
-    let (mut told, all) = (begun, seeds::failed().chain(seeds.clone()).count());
-    each(seeds::failed().chain(seeds), settings, None, |end| {
+    let (mut told, all) = (begun, failed_seeds(settings).chain(seeds.clone()).count());
+    each(failed_seeds(settings).chain(seeds), settings, None, |end| {
         done += 1;
         steps += u64::from(end.steps);
         invocations += u64::from(end.invocations);
@@ -131,9 +165,7 @@ fn each(
         while !stops.load(Ordering::Relaxed) {
             let next = seeds.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some(seed) = next else { break };
-            let mut plan = plan(seed, settings);
-            plan.mutant = mutant.or(plan.mutant);
-            let outcome = seeds::attempt(&plan, false);
+            let outcome = run(seed, settings, mutant, false);
             let end = SeedEnd {
                 seed,
                 steps: outcome.steps,
@@ -164,6 +196,10 @@ fn each(
 
 /// Prints the shortest history that was found for a seed that has failed.
 fn tell(seed: u64, broken: &str, settings: &ProgramSettings) {
+    if settings.is_cluster {
+        // A history of several machines is not made shorter.
+        return tell_trace(seed, broken, &run(seed, settings, None, true), settings);
+    }
     let (plan, outcome) = shorten::shorten(&plan(seed, settings), broken);
     say(&format!(
         "\nseed {seed}, made shorter: {} faults and {} acts",
@@ -176,6 +212,11 @@ fn tell(seed: u64, broken: &str, settings: &ProgramSettings) {
     plan.faults
         .iter()
         .for_each(|(at_ms, fault)| say(&format!("  at {at_ms} ms {fault:?}")));
+    tell_trace(seed, broken, &outcome, settings);
+}
+
+/// Prints the end of a trace.
+fn tell_trace(seed: u64, broken: &str, outcome: &WorldOutcome, settings: &ProgramSettings) {
     let left_out = outcome.trace.len().saturating_sub(LINES_MAX);
     if left_out > 0 {
         say(&format!("{left_out} lines of the trace are left out here"));
@@ -191,12 +232,12 @@ fn tell(seed: u64, broken: &str, settings: &ProgramSettings) {
 /// Runs each mutant until a seed finds it. Returns whether all were found.
 fn mutants(seeds: &RangeInclusive<u64>, settings: &ProgramSettings) -> bool {
     let mut are_found = true;
-    for (number, mutant) in (1..).zip(Mutant::ALL) {
+    for (number, mutant) in (1..).zip(all_mutants(settings).iter().copied()) {
         let (mut tried, mut found) = (0, None);
         each(seeds.clone(), settings, Some(mutant), |end| {
             tried += 1;
             // A seed that also fails without the mutant has found another fault.
-            let is_other = |_: &String| seeds::attempt(&plan(end.seed, settings), false).broken.is_some();
+            let is_other = |_: &String| run(end.seed, settings, None, false).broken.is_some();
             found = end
                 .broken
                 .filter(|broken| !is_other(broken))

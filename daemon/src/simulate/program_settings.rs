@@ -29,19 +29,24 @@ pub(super) struct ProgramSettings {
     pub(super) steps: Option<u32>,
     /// The number of the mutant that each world has, from 1 on.
     pub(super) mutant: Option<usize>,
+    /// Whether the worlds have several machines.
+    pub(super) is_cluster: bool,
 }
 
 impl ProgramSettings {
-    /// Reads the settings. `variable` returns the value of a variable, and `mutants` is the number of mutants.
+    /// Reads the settings. `variable` returns the value of a variable, and `mutants` is the number of mutants of one machine and of
+    /// several.
     ///
     /// # Errors
     /// The reason, in words.
-    pub(super) fn read(variable: impl Fn(&str) -> Option<OsString>, mutants: usize) -> Result<Self, String> {
+    pub(super) fn read(variable: impl Fn(&str) -> Option<OsString>, mutants: (usize, usize)) -> Result<Self, String> {
         let read = |name: &str, least: u64, most: u64| number(name, variable(name), (least, most));
         let seed = read("SEED", 0, u64::MAX)?;
         let count = read("SEEDS", 1, SEEDS_MAX)?;
         let first = read("FIRST", 0, u64::MAX)?.unwrap_or(1);
         let steps = read("STEPS", 0, u32::MAX.into())?;
+        let is_cluster = read("CLUSTER", 0, 1)? == Some(1);
+        let mutants = if is_cluster { mutants.1 } else { mutants.0 };
         let mutant = read("MUTANT", 1, u64::try_from(mutants).unwrap_or(u64::MAX))?;
         let has_mutants = read("MUTANTS", 0, 1)? == Some(1);
         if seed.is_some() && (count.is_some() || has_mutants) {
@@ -70,6 +75,7 @@ impl ProgramSettings {
             worlds,
             steps: steps.map(|steps| u32::try_from(steps).expect("it is in the range")),
             mutant: mutant.map(|mutant| usize::try_from(mutant).expect("it is in the range")),
+            is_cluster,
         })
     }
 
@@ -77,7 +83,8 @@ impl ProgramSettings {
     pub(super) fn command(&self, seed: u64) -> String {
         let steps = self.steps.map_or(String::new(), |steps| format!(" STEPS={steps}"));
         let mutant = self.mutant.map_or(String::new(), |mutant| format!(" MUTANT={mutant}"));
-        format!("make simulate SEED={seed}{steps}{mutant}")
+        let cluster = if self.is_cluster { " CLUSTER=1" } else { "" };
+        format!("make simulate SEED={seed}{cluster}{steps}{mutant}")
     }
 }
 
@@ -103,13 +110,13 @@ fn number(name: &str, value: Option<OsString>, (least, most): (u64, u64)) -> Res
 mod tests {
     use super::*;
 
-    /// Reads variables, where there are 12 mutants.
+    /// Reads variables, where there are 12 mutants of one machine, and 7 of several.
     fn read(variables: &[(&str, &str)]) -> Result<ProgramSettings, String> {
         let value = |name: &str| {
             let (_, value) = variables.iter().find(|(of, _)| *of == name)?;
             Some(OsString::from(value))
         };
-        ProgramSettings::read(value, 12)
+        ProgramSettings::read(value, (12, 7))
     }
 
     #[test]
@@ -133,6 +140,9 @@ mod tests {
         let unlimited = read(&[("STEPS", ""), ("MUTANT", "")]).unwrap();
         assert_eq!((unlimited.steps, unlimited.mutant), (None, None));
         assert_eq!(unlimited.command(9), "make simulate SEED=9");
+        let several = read(&[("CLUSTER", "1"), ("MUTANT", "7")]).unwrap();
+        assert_eq!(several.command(9), "make simulate SEED=9 CLUSTER=1 MUTANT=7");
+        assert!(read(&[("CLUSTER", "1"), ("MUTANT", "8")]).is_err());
     }
 
     #[test]

@@ -31,6 +31,12 @@ pub(super) enum RandomStream {
     Faults,
     /// The random numbers of fnd itself.
     Daemon,
+    /// The order in which things happen on several machines, and their plan.
+    Cluster,
+    ClusterPlan,
+    /// The server of NATS, and the links to it.
+    Server,
+    Links,
 }
 
 impl RandomStream {

@@ -2,8 +2,10 @@
 //! error in them would hide itself.
 
 use crate::database;
+use fnd_core::records::StreamPlace;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
+use fnd_core::triggers::nats::delivery::LocalStep;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +27,23 @@ pub(crate) struct InvocationRow {
     pub(crate) cause: Option<Cause>,
     pub(crate) is_dead_letter: bool,
     pub(crate) durable: bool,
+}
+
+/// The columns that [`message_row`] reads, in this order.
+const MESSAGES: &str =
+    "SELECT message.invocation, message.key, message.stream, message.created_ns, message.sequence, message.step,
+    invocation.state, invocation.superseded_by IS NULL
+    FROM message LEFT JOIN invocation ON invocation.id = message.invocation";
+
+/// A message of NATS that a node has or had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MessageRow {
+    pub(crate) invocation: InvocationId,
+    pub(crate) key: String,
+    pub(crate) place: StreamPlace,
+    pub(crate) step: LocalStep,
+    /// Whether its invocation has a final record, and no other node's record counts in its place.
+    pub(crate) is_ended_here: bool,
 }
 
 /// Everything that the ledger says at one moment.
@@ -62,6 +81,23 @@ impl RowReader {
         let mut statement = self.db.prepare_cached(&sql).expect("a statement");
         let read = statement.query_row(params![id.0.to_be_bytes()], row);
         read.optional().expect("a row that can be read").map(|(_, row)| row)
+    }
+
+    /// Returns the message of an invocation.
+    pub(crate) fn message(&self, id: InvocationId) -> Option<MessageRow> {
+        let sql = format!("{MESSAGES} WHERE message.invocation = ?1");
+        let mut statement = self.db.prepare_cached(&sql).expect("a statement");
+        let read = statement.query_row(params![id.0.to_be_bytes()], message_row);
+        read.optional().expect("a row that can be read")
+    }
+
+    pub(crate) fn messages(&self) -> Vec<MessageRow> {
+        let mut rows = Vec::new();
+        self.each(MESSAGES, |found| {
+            rows.push(message_row(found)?);
+            Ok(())
+        });
+        rows
     }
 
     /// Reads all rows that an oracle looks at.
@@ -113,6 +149,22 @@ fn row(found: &rusqlite::Row<'_>) -> rusqlite::Result<(InvocationId, InvocationR
         durable: found.get(9)?,
     };
     Ok((id(found, 0)?, row))
+}
+
+fn message_row(found: &rusqlite::Row<'_>) -> rusqlite::Result<MessageRow> {
+    let state: Option<String> = found.get(6)?;
+    let is_final = state.is_some_and(|word| RunState::parse(&word).expect("a state").is_final());
+    Ok(MessageRow {
+        invocation: id(found, 0)?,
+        key: found.get(1)?,
+        place: StreamPlace {
+            stream: found.get::<_, String>(2)?.into(),
+            created_ns: found.get(3)?,
+            sequence: found.get(4)?,
+        },
+        step: LocalStep::parse(&found.get::<_, String>(5)?).expect("a step"),
+        is_ended_here: is_final && found.get(7)?,
+    })
 }
 
 fn id(found: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<InvocationId> {

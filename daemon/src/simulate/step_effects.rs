@@ -37,6 +37,7 @@ impl World<'_> {
             }
             WorldStep::Frame
             | WorldStep::Message
+            | WorldStep::Nats
             | WorldStep::Tasks
             | WorldStep::CatchUp
             | WorldStep::Tick
@@ -64,7 +65,10 @@ impl World<'_> {
             WorldStep::Spawner(_) => (life.due.frames, life.due.tasks) = (true, true),
             _ => is_connected = life.turn(choice),
         }
-        let was_turn = matches!(choice, WorldStep::Frame | WorldStep::Message | WorldStep::Tick);
+        let was_turn = matches!(
+            choice,
+            WorldStep::Frame | WorldStep::Message | WorldStep::Nats | WorldStep::Tick
+        );
         if !(is_connected && life.after_step(was_turn)) {
             self.lose_spawner();
         }
@@ -112,19 +116,25 @@ impl World<'_> {
         self.end(Death::Both);
     }
 
-    /// Lets time go on until something is due.
-    fn wait(&mut self) {
+    /// Returns the time until something is due that is not due now; absent: nothing will be. `is_held`: fnd does nothing.
+    pub(super) fn sleeps(&self, is_held: bool) -> Option<Duration> {
         let now = self.node.clock.now();
         let elapsed = self.node.clock.elapsed();
         let next_act = self.acts.front().map(|(at, _)| *at).filter(|at| *at > elapsed);
         let of_people = next_act.into_iter().chain(self.outages.wakes_at());
         let of_people = of_people.map(|at| now.mono + at.saturating_sub(elapsed));
-        let of_fnd = self.life.iter().filter_map(|life| life.wakes_at(now));
+        let runs = self.life.iter().filter(|_| !is_held);
+        let of_fnd = runs.filter_map(|life| life.wakes_at(now));
         let of_node = [self.node.files.wakes_at(), self.node.spawner.wakes_at()];
         let next = of_people.chain(of_fnd).chain(of_node.into_iter().flatten());
         // Things that are due already do not need time. They wait until they are chosen.
-        let next = next.filter(|at| *at > now.mono).min();
-        let mut until = next.unwrap_or(now.mono + Duration::from_secs(1));
+        next.filter(|at| *at > now.mono).min().map(|at| at - now.mono)
+    }
+
+    /// Lets time go on until something is due.
+    fn wait(&mut self) {
+        let now = self.node.clock.now();
+        let mut until = now.mono + self.sleeps(false).unwrap_or(Duration::from_secs(1));
         // A thing that is possible now happens within milliseconds on a real machine, so time goes on by no more.
         if self.can.len() > 1 {
             until = until.min(now.mono + Duration::from_micros(self.streams.order.u64(1..BUSY_MAX_US)));

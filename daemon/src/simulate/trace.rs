@@ -51,6 +51,12 @@ impl WorldTrace {
         self.hash.finish()
     }
 
+    /// Takes the lines of another trace, each with the name of its machine.
+    pub(super) fn adopt(&mut self, name: &str, other: &mut Self) {
+        let lines = std::mem::take(&mut other.lines).into_iter();
+        self.lines.extend(lines.map(|line| format!("{name} {line}")));
+    }
+
     /// Returns all lines, oldest first.
     pub(super) fn lines(&self) -> impl DoubleEndedIterator<Item = &str> + ExactSizeIterator {
         self.lines.iter().map(String::as_str)

@@ -87,6 +87,10 @@ fn requested(f: &mut fmt::Formatter<'_>, request: &Request) -> fmt::Result {
         Request::AdoptionRecord(kept) => {
             write!(f, "AdoptionRecord of {}, {} bytes", kept.worker, kept.record.0.len())
         }
+        Request::Lease(lease) => match lease.until_ms {
+            Some(until_ms) => write!(f, "Lease of {} until {until_ms} ms", lease.worker),
+            None => write!(f, "Lease of {} ends, not the worker", lease.worker),
+        },
         Request::Release(release) => write!(f, "Release the files of {}", release.invocation),
         Request::Prune(prune) if is_own(prune.function.as_str()) => write!(f, "Prune {}", prune.function),
         Request::Prune(prune) => {
@@ -113,7 +117,7 @@ fn requested(f: &mut fmt::Formatter<'_>, request: &Request) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_wire::frame::{Prune, SealTree};
+    use fnd_wire::frame::{Lease, Prune, SealTree};
     use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 
     #[test]
@@ -150,6 +154,20 @@ mod tests {
         check(
             Fact::Requested(5, seal),
             "fnd asks the spawner, request 5: Seal f1, empty",
+        );
+        let lease = |until_ms| {
+            Request::Lease(Lease {
+                worker: WorkerId(7),
+                until_ms,
+            })
+        };
+        check(
+            Fact::Requested(6, lease(Some(23_000))),
+            "fnd asks the spawner, request 6: Lease of w7 until 23000 ms",
+        );
+        check(
+            Fact::Requested(7, lease(None)),
+            "fnd asks the spawner, request 7: Lease of w7 ends, not the worker",
         );
         assert_eq!(SourceContent(48).to_string(), "content 48 (Script, Hasty)");
     }

@@ -17,6 +17,7 @@ use super::spawner::{SpawnerModel, SpawnerStep};
 use super::trace::WorldTrace;
 use super::world_step::WorldStep;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -39,18 +40,20 @@ pub(super) struct World<'a> {
     pub(super) promises: Promises,
     /// Reads the ledger of the fnd that runs.
     pub(super) reader: Option<RowReader>,
-    journal: DefectReader,
+    journal: Rc<DefectReader>,
     /// The verdict of the oracles on the last death; the next call of [`World::judge`] returns it.
     pub(super) at_death: PromiseCheck,
     pub(super) steps: u32,
     pub(super) invocations: u32,
     /// The steps that are possible now. The two lists keep their memory from step to step.
     pub(super) can: Vec<WorldStep>,
+    /// The facts of the last step, which the oracles have seen.
+    pub(super) judged: Vec<Fact>,
     spawner_can: Vec<SpawnerStep>,
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(runtime: &'a Runtime, plan: &WorldPlan, trace: WorldTrace) -> Self {
+    pub(super) fn new(runtime: &'a Runtime, plan: &WorldPlan, trace: WorldTrace, journal: Rc<DefectReader>) -> Self {
         let streams = RandomStreams::of(plan.seed);
         let acts = plan.acts.iter();
         Self {
@@ -69,11 +72,12 @@ impl<'a> World<'a> {
             oracles: Oracles::new(plan),
             promises: Promises::default(),
             reader: None,
-            journal: DefectReader::begin(),
+            journal,
             at_death: Ok(()),
             steps: 0,
             invocations: 0,
             can: Vec::new(),
+            judged: Vec::new(),
             spawner_can: Vec::new(),
         }
     }
@@ -83,8 +87,16 @@ impl<'a> World<'a> {
     /// # Errors
     /// The promise that is broken.
     pub(super) fn step(&mut self) -> PromiseCheck {
-        self.steps += 1;
         let choice = self.choose();
+        self.make(choice)
+    }
+
+    /// Lets this happen, and judges it.
+    ///
+    /// # Errors
+    /// The promise that is broken.
+    pub(super) fn make(&mut self, choice: WorldStep) -> PromiseCheck {
+        self.steps += 1;
         let now = self.node.clock.now();
         self.trace.step(self.steps, self.node.clock.elapsed(), now.unix_ms);
         self.trace.note([
@@ -106,11 +118,12 @@ impl<'a> World<'a> {
     }
 
     /// Hands the facts of the step to the hash, the trace and the oracles.
-    fn judge(&mut self) -> PromiseCheck {
+    pub(super) fn judge(&mut self) -> PromiseCheck {
         std::mem::replace(&mut self.at_death, Ok(()))?;
         let now = self.node.clock.now();
         let defects = self.journal.take().into_iter().map(Fact::Defect);
         self.node.facts.extend(defects);
+        self.judged.clear();
         for fact in self.node.facts.take() {
             self.trace.note(fact.numbers());
             self.trace.say(|| format!("  {fact}"));
@@ -120,15 +133,27 @@ impl<'a> World<'a> {
             {
                 self.oracles.call(began, life.canary(&began.function))?;
             }
+            self.judged.push(fact);
         }
         Ok(())
     }
 
     /// Lists the steps that are possible now, and draws one of them.
     fn choose(&mut self) -> WorldStep {
+        self.list(false);
+        // Once the faults have stopped, nothing is slow any more.
+        if !self.outages.are_over || self.can.is_empty() {
+            self.can.push(WorldStep::Wait);
+        }
+        WorldStep::draw(&self.can, &mut self.streams.order)
+    }
+
+    /// Lists the steps that are possible now, except that time goes on. `is_held`: fnd is stopped by a signal, or is not to start.
+    pub(super) fn list(&mut self, is_held: bool) {
         let now = self.node.clock.now();
         self.can.clear();
         match &mut self.life {
+            _ if is_held => {}
             None => self.can.push(WorldStep::Start),
             Some(life) => {
                 life.steps(now, &mut self.streams.order, &mut self.can);
@@ -144,7 +169,7 @@ impl<'a> World<'a> {
         let elapsed = self.node.clock.elapsed();
         let can_act = |act: &PersonAct| match act {
             PersonAct::Save(..) | PersonAct::Remove(_) => true,
-            _ => self.life.as_ref().is_some_and(|life| life.backend().is_some()),
+            _ => !is_held && self.life.as_ref().is_some_and(|life| life.backend().is_some()),
         };
         if self
             .acts
@@ -156,10 +181,5 @@ impl<'a> World<'a> {
         if self.outages.wakes_at().is_some_and(|at| at <= elapsed) {
             self.can.push(WorldStep::Fault);
         }
-        // Once the faults have stopped, nothing is slow any more.
-        if !self.outages.are_over || self.can.is_empty() {
-            self.can.push(WorldStep::Wait);
-        }
-        WorldStep::draw(&self.can, &mut self.streams.order)
     }
 }

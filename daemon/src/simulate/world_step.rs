@@ -11,6 +11,8 @@ pub(crate) enum WorldStep {
     Frame,
     /// fnd reads a message of one of its threads.
     Message,
+    /// fnd reads a fact of its thread of NATS.
+    Nats,
     /// The tasks of fnd go on until all of them wait.
     Tasks,
     /// fnd does the work that it has put off.
@@ -79,13 +81,14 @@ impl WorldStep {
             Self::Start => 15,
             Self::Stop => 16,
             Self::Wait => 17,
+            Self::Nats => 18,
         }
     }
 
     /// Returns how often the step is drawn, beside the others.
-    fn weight(self) -> u32 {
+    pub(super) fn weight(self) -> u32 {
         match self {
-            Self::Frame | Self::Message | Self::Tasks | Self::CatchUp | Self::Spawner(_) => 8,
+            Self::Frame | Self::Message | Self::Nats | Self::Tasks | Self::CatchUp | Self::Spawner(_) => 8,
             Self::Start | Self::Stop | Self::Ledger(_) | Self::History | Self::Output | Self::Files => 4,
             Self::Tick | Self::Alarm | Self::ClockWasSet | Self::Silence | Self::Person | Self::Fault => 4,
             // While there is something to do, time seldom goes on.
@@ -99,6 +102,7 @@ impl fmt::Display for WorldStep {
         match self {
             Self::Frame => f.write_str("fnd reads a frame of the spawner"),
             Self::Message => f.write_str("fnd reads a message of a thread"),
+            Self::Nats => f.write_str("fnd reads a fact of its thread of NATS"),
             Self::Tasks => f.write_str("the tasks of fnd go on"),
             Self::CatchUp => f.write_str("fnd does what it has put off"),
             Self::Tick => f.write_str("the main loop of fnd wakes at its time"),

@@ -15,6 +15,7 @@ use crate::report::StatusFiles;
 use crate::stores::audit::{self, Audit};
 use crate::stores::database::StorePlaces;
 use crate::stores::kv::StateStore;
+use crate::triggers::nats::link::NatsLink;
 use crate::workers::adoption;
 use fnd_core::lifecycle::release::Releases;
 use fnd_wire::ids::FunctionName;
@@ -36,6 +37,8 @@ pub(crate) struct OpenedStores {
     pub(crate) catalog: Catalog,
     pub(crate) audit: Audit,
     pub(crate) state: StateStore,
+    /// Begins its thread once the configuration needs it.
+    pub(crate) nats: NatsLink,
     pub(crate) status_files: StatusFiles,
 }
 
@@ -116,6 +119,7 @@ impl OpenedStores {
             catalog,
             audit,
             state,
+            nats: NatsLink::idle(),
         })
     }
 }

@@ -31,6 +31,8 @@ use crate::settings::NodeInfo;
 use crate::systemd;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
+use crate::triggers::nats::Messages;
+use crate::triggers::nats::port::NatsPort;
 use crate::triggers::schedule::{self, Alarm};
 use crate::triggers::secrets::TriggerSecrets;
 use crate::views::trees::TreesOnDisk;
@@ -41,6 +43,7 @@ use fnd_core::api::NodePlaces;
 use fnd_core::lifecycle::Lifecycle;
 use fnd_core::lifecycle::versions::Versions;
 use fnd_core::run::{Event, LAST_RESULT_MAX, LastAttempt, Restored, Supervisor};
+use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::frame::{Exited, Masked};
 use fnd_wire::units::counted;
 use std::cell::Cell;
@@ -70,6 +73,7 @@ pub(crate) struct MachineParts {
 /// The work and the workers that an earlier fnd has left to this one.
 pub(crate) struct Inheritance {
     restored: Restored,
+    messages: Vec<KnownMessage>,
     last_runs: Vec<LastRun>,
     buffers: Arc<Buffers>,
     held: Vec<AdoptedWorker>,
@@ -109,6 +113,7 @@ impl ServingDaemon {
             catalog,
             audit,
             state,
+            nats,
             status_files,
         } = opened;
         let Connected {
@@ -161,6 +166,8 @@ impl ServingDaemon {
             secrets: TriggerSecrets::default(),
             schedules,
             watchers: Watchers::new(ledger.reader.clone()),
+            nats: Messages::default(),
+            nats_port: NatsPort::new(nats, ledger.reader.clone(), own_state(places)),
             quotas: Measurements::new(named(places).state),
             records: Records::new(ledger.writer.clone()),
             follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
@@ -183,6 +190,7 @@ impl ServingDaemon {
         });
         let inheritance = Inheritance {
             restored: ledger.restored,
+            messages: ledger.messages,
             last_runs: ledger.last_runs,
             buffers,
             held,
@@ -240,6 +248,7 @@ impl ServingDaemon {
     pub(crate) fn take_over(&self, inheritance: Inheritance) {
         let Inheritance {
             mut restored,
+            messages,
             last_runs,
             buffers,
             held,
@@ -262,6 +271,11 @@ impl ServingDaemon {
             let state = &mut *daemon.state.borrow_mut();
             state.workers.attach_held((held, masks), &state.output)
         };
+        let held = (&*restored.adopted, &*restored.members);
+        {
+            let state = &mut *daemon.state.borrow_mut();
+            state.nats.restore(state.clock.now(), messages, held);
+        }
         // The supervisor has to know the attempts before it hears of their ends.
         daemon.step(Event::Restored(restored));
         daemon.state.borrow_mut().report_lost();

@@ -4,12 +4,14 @@
 //! Files:
 //! - `files`: the watchers of files
 //! - `http`: the state of the public listener: addresses, keys, limits
+//! - `nats`: the connection to servers of NATS
 //! - `passwords`: computes the hashes of callers' passwords
 //! - `schedule`: the timer of schedules, and their submissions
 //! - `secrets`: the secrets that requests are checked with
 
 pub(crate) mod files;
 pub(crate) mod http;
+pub(crate) mod nats;
 pub mod passwords;
 pub(crate) mod schedule;
 pub(crate) mod secrets;

@@ -25,6 +25,7 @@ use crate::stores::audit::Audit;
 use crate::stores::kv::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
+use crate::triggers::nats::Messages;
 use crate::triggers::schedule::ScheduleTimer;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
@@ -45,6 +46,7 @@ pub(crate) struct View<'a> {
     pub(crate) quotas: &'a Measurements,
     pub(crate) schedules: &'a ScheduleTimer,
     pub(crate) watchers: &'a Watchers,
+    pub(crate) nats: &'a Messages,
     pub(crate) secrets: &'a TriggerSecrets,
     pub(crate) alerts: &'a Alerts,
     pub(crate) reporter: &'a Reporter,

@@ -4,6 +4,7 @@ use super::View;
 use crate::ledger::WriterHealth;
 use crate::report::problems::{ReportedProblem, of_forgetting};
 use crate::settings::NodeInfo;
+use crate::triggers::nats::NatsProblem;
 use crate::workers::silence::start_problems;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::calls::node_to_nobody;
@@ -39,6 +40,7 @@ impl View<'_> {
             let text = format!("`{function}`: {problem}");
             ReportedProblem::about("files", text.clone(), text)
         }));
+        problems.extend(self.nats.problems(self.now.mono).into_iter().map(of_nats));
         problems.extend(start_problems(self.supervisor));
         problems.extend(of_history(health));
         let audit = self.audit.problem();
@@ -110,6 +112,11 @@ fn of_secret((code, name, why): (&'static str, &str, &str)) -> ReportedProblem {
     ReportedProblem::about(code, name, text)
 }
 
+/// Returns a problem of NATS. Its text ends with what explains it: the words of a server are often not enough.
+fn of_nats(NatsProblem { code, about, text }: NatsProblem) -> ReportedProblem {
+    ReportedProblem::about(code, about, format!("{text} (`fndctl explain {code}`)"))
+}
+
 /// Returns the problems of a function whose old home was set aside.
 fn of_homes(name: &FunctionName, diagnostics: &[Diagnostic]) -> impl Iterator<Item = ReportedProblem> {
     let aside = diagnostics
@@ -161,6 +168,22 @@ mod tests {
             codes(health),
             ["history-lost", "history-incomplete", "history-set-aside"]
         );
+    }
+
+    #[test]
+    fn a_problem_of_nats_ends_with_what_explains_it() {
+        let problem = of_nats(NatsProblem {
+            code: "nats-stream",
+            about: "orders".to_owned(),
+            text: "`orders`: there is no stream ORDERS".to_owned(),
+        });
+        assert_eq!((problem.code, &*problem.about), ("nats-stream", "orders"));
+        assert!(
+            problem
+                .text
+                .ends_with("no stream ORDERS (`fndctl explain nats-stream`)")
+        );
+        assert!(fnd_core::node_problems::node_problem(problem.code).is_some());
     }
 
     #[test]

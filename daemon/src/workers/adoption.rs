@@ -9,7 +9,7 @@ use crate::workers::http::endpoint::Endpoint;
 use crate::workers::{Attached, Workers};
 use fnd_core::run::{Adopted, AdoptedMember, MemberRecord, ScriptRecord};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{self, Masked, RECORD_MAX, Request, RetainedWorker, Spawned};
+use fnd_wire::frame::{self, Masked, RECORD_MAX, Request, RetainedWorker, Spawned, TermCause};
 use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -266,6 +266,7 @@ impl Workers {
             record: *handed_over.filter(|_| goes_on)?,
             age: Duration::from_millis(held.age_ms) + since,
             ended: held.spawned.pid == 0,
+            is_fenced: matches!(held.termed, Some((_, TermCause::TimeUp))),
         })
     }
 

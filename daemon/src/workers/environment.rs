@@ -73,7 +73,7 @@ fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
         ("FND_INVOCATION", attempt.invocation.to_string()),
         ("FND_ATTEMPT", attempt.attempt.0.to_string()),
         ("FND_POLL", attempt.poll.to_string()),
-        ("FND_TRIGGER", attempt.trigger.as_str().to_owned()),
+        ("FND_TRIGGER", attempt.seen_trigger().as_str().to_owned()),
         ("TRACEPARENT", span(attempt).traceparent()),
     ]);
     if let Some(caller) = &attempt.payload.trace {
@@ -227,6 +227,8 @@ fn sealed(name: &str, bytes: &[u8]) -> Result<OwnedFd, std::io::Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use fnd_core::records::Attributes;
+    use fnd_core::records::cause::{Cause, EventCause};
     use fnd_core::records::outcome::Trigger;
     use fnd_core::trace::{SpanId, Trace, TraceId};
     use fnd_wire::frame::PROTOCOL_MAX;
@@ -269,6 +271,20 @@ pub(crate) mod tests {
     fn value(order: &SpawnOrder, name: &str) -> Option<String> {
         let found = variables(order, PROTOCOL_MAX).into_iter().find(|(n, _)| n == name);
         found.map(|(_, value)| String::from_utf8(value.0).unwrap())
+    }
+
+    #[test]
+    fn an_event_is_one_also_where_a_message_has_brought_it() {
+        let mut order = order(None);
+        attempt(&mut order).trigger = Trigger::Nats;
+        assert_eq!(value(&order, "FND_TRIGGER").as_deref(), Some("nats"));
+        let event = EventCause {
+            attributes: Attributes::default(),
+            order_key: None,
+            depth: 0,
+        };
+        attempt(&mut order).payload.cause = Some(Cause::Event(event).into());
+        assert_eq!(value(&order, "FND_TRIGGER").as_deref(), Some("event"));
     }
 
     #[test]

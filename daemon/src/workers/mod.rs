@@ -37,13 +37,14 @@ use crate::workers::masks::WorkerMasks;
 use crate::workers::requests::PendingRequest;
 use crate::workers::silence::Silence;
 use fnd_core::run::Answered;
-use fnd_wire::frame::{Release, Request, Welcome};
+use fnd_wire::frame::{Lease, Release, Request, Welcome};
 use fnd_wire::ids::{FunctionId, InvocationId, WorkerId};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Takes the output of a call that has ended, once the output thread has read all of it; called on that thread.
 pub(crate) type OutputRead = dyn Fn(AttemptKey, Box<Captured>) + Send + Sync;
@@ -155,6 +156,21 @@ impl Workers {
         // handles both.
         if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
             self.request(&Request::Kill(worker), Vec::new());
+        }
+    }
+
+    /// Has the spawner end a worker at this instant of [`Now::mono`](fnd_core::run::Now::mono), also if fnd is stopped then; absent:
+    /// at none any more. It replaces the time with which the worker was started, so it must not be after the limits of the attempt
+    /// itself. It can be called from the order to start the worker on; a worker that is gone has none, and so has every worker of a
+    /// spawner of fnd 0.1 ([`Welcome::is_of_0_1`]).
+    pub(crate) fn lease(&mut self, worker: WorkerId, deadline: Option<Duration>) {
+        let starts =
+            |purpose: &PendingRequest| matches!(purpose, PendingRequest::Spawn(starting) if starting.worker == worker);
+        let is_there = self.attached.contains_key(&worker) || self.pending.values().any(starts);
+        if is_there && !self.welcome.is_of_0_1() {
+            // A worker may end earlier, and never later.
+            let until_ms = deadline.map(|at| u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
+            self.request(&Request::Lease(Lease { worker, until_ms }), Vec::new());
         }
     }
 

@@ -3,9 +3,10 @@ use crate::buffers::Buffers;
 use crate::output::AttemptOutput;
 use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
+use crate::workers::starting::Starting;
 use fnd_core::run::CallOrder;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Containment, Masked, MemoryGroups, PROTOCOL_0_1, RetainedWorker, Spawned, decode};
+use fnd_wire::frame::{Containment, Masked, MemoryGroups, PROTOCOL_0_1, PROTOCOL_MAX, RetainedWorker, Spawned, decode};
 use fnd_wire::ids::Attempt;
 use fnd_wire::mask::Masks;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
@@ -103,6 +104,48 @@ fn a_worker_that_is_gone_leaves_nothing() {
         assert_eq!(requests(&spawner), [release()]);
         workers.detach(WORKER);
         assert_eq!(requests(&spawner), []);
+    });
+}
+
+#[test]
+fn a_lease_is_for_a_worker_that_is_there() {
+    local(async || {
+        let (mut workers, spawner) = workers();
+        workers.attached.insert(WORKER, attached(None, None));
+        let deadline = Some(Duration::from_micros(5_000_999));
+        workers.lease(WORKER, deadline);
+        assert_eq!(requests(&spawner), [], "a spawner of fnd 0.1 would end the connection");
+        workers.welcome.protocol = PROTOCOL_MAX;
+        let lease = |worker, until_ms| Request::Lease(Lease { worker, until_ms });
+        workers.lease(WORKER, deadline);
+        workers.lease(WORKER, None);
+        let both = [lease(WORKER, Some(5000)), lease(WORKER, None)];
+        assert_eq!(requests(&spawner), both);
+        workers.detach(WORKER);
+        workers.lease(WORKER, None);
+        assert_eq!(requests(&spawner), [release()], "fnd may have acknowledged its end");
+
+        let started = WorkerId(8);
+        let order = order(None);
+        let meta = AttemptOutput {
+            function: order.function,
+            invocation: InvocationId(4),
+            attempt: Attempt(1),
+            output_max: 1,
+            result_max: 1,
+            cgi: false,
+            mask: None,
+        };
+        let starting = Starting {
+            worker: started,
+            meta,
+            rules: order.rules,
+            tmp: None,
+            endpoint: Default::default(),
+        };
+        workers.pending.insert(1, PendingRequest::Spawn(Box::new(starting)));
+        workers.lease(started, deadline);
+        assert_eq!(requests(&spawner), [lease(started, Some(5000))]);
     });
 }
 

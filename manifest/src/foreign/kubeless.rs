@@ -351,10 +351,17 @@ impl<'d> Making<'_, 'd> {
                 ObjectKind::CronJobTrigger if is_its => self.cron_trigger(object),
                 ObjectKind::HttpTrigger if is_its => self.http_trigger(object),
                 ObjectKind::QueueTrigger if selects(object, function) => {
-                    let why = format!(
-                        "fnd does not read the queue of a {}; `fndctl emit` and `[[event]]` bring events",
-                        object.word
-                    );
+                    let why = match object.word {
+                        "NATSTrigger" => {
+                            "`[[nats]]` takes its messages: write it with the topic as `subject`, and a stream"
+                                .to_owned()
+                        }
+                        word => {
+                            format!(
+                                "fnd does not read the queue of a {word}; `fndctl emit` and `[[event]]` bring events"
+                            )
+                        }
+                    };
                     if let Some(spec) = object.root.get("spec") {
                         self.not_here(&spec, &why);
                     }

@@ -7,6 +7,7 @@
 //! - `build`: `[build]` and `[release]`
 //! - `follow_ups`: `[hooks]` and `[alert]`
 //! - `limits`: `[limits]`
+//! - `nats`: `[[nats]]`
 //! - `runs`: `[retry]`, `[poll]`, `[pool]`, `[queue]`
 //! - `source`: `[source]`
 //! - `triggers`: `[[schedule]]`, `[[http]]`, `[[event]]`, `[[file]]`
@@ -16,6 +17,7 @@ mod around;
 mod build;
 mod follow_ups;
 mod limits;
+mod nats;
 mod runs;
 mod source;
 mod triggers;
@@ -25,6 +27,7 @@ pub use around::{History, HttpServer, Listen, Logs, SandboxKeys, ServiceKeys};
 pub use build::{Build, BuildNetwork, ReleaseRules};
 pub use follow_ups::{Alert, AlertOn, HookCall, Hooks, OnHookFailure};
 pub use limits::LimitKeys;
+pub use nats::NatsTrigger;
 pub use runs::{
     BackoffKeys, Isolation, JitterKey, OverlapKey, PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn,
 };
@@ -136,6 +139,8 @@ keys! {
         http: Vec<HttpRoute> [default] = Tables(HttpRoute::KEYS);
         /// Runs the function on CloudEvents.
         event: Vec<EventSubscription> [default] = Tables(EventSubscription::KEYS);
+        /// Runs the function on messages of NATS JetStream, which all nodes with the function share.
+        nats: Vec<NatsTrigger> [default, skip_serializing_if = "Vec::is_empty"] = Tables(NatsTrigger::KEYS);
         /// Runs the function when files change.
         file: Vec<FileTrigger> [default] = Tables(FileTrigger::KEYS);
         /// Functions called when an invocation ends; their payload is its final record.

@@ -15,6 +15,7 @@
 //! - `inline`: manifests in comments of the code
 //! - `keys`: every key, in one file a kind of table
 //! - `listing`: pairs manifests with code, and finds clashes
+//! - `nats`: values of `[[nats]]` and `[events.nats]`
 //! - `near_block`: comments that look like a manifest but are none
 //! - `network`: values of `sandbox.network`
 //! - `project`: Python projects whose files would be functions
@@ -32,6 +33,7 @@ pub mod forms;
 pub mod inline;
 pub mod keys;
 pub mod listing;
+pub mod nats;
 mod near_block;
 pub mod network;
 pub mod project;
@@ -41,8 +43,8 @@ pub mod sandbox;
 pub use credentials::MappedSecret;
 pub use keys::{
     AccessRule, Alert, AlertOn, BackoffKeys, BuildNetwork, EventSubscription, FileTrigger, History, HookCall, Hooks,
-    HttpRoute, HttpServer, Isolation, JitterKey, LimitKeys, Listen, Logs, Manifest, OnHookFailure, OverlapKey,
-    PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn, SandboxKeys, Schedule, ServiceKeys,
+    HttpRoute, HttpServer, Isolation, JitterKey, LimitKeys, Listen, Logs, Manifest, NatsTrigger, OnHookFailure,
+    OverlapKey, PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn, SandboxKeys, Schedule, ServiceKeys,
 };
 
 use serde::{Deserialize, Serialize};

@@ -179,8 +179,11 @@ impl Judge {
                 let tls = http.and_then(|http| http.tls.clone());
                 let events = http.and_then(|http| http.events.as_ref());
                 let credentials = events.into_iter().flat_map(|events| &events.auth.0);
-                let secrets = credentials.map(|credential| credential.secret.clone()).collect();
+                let mut secrets: Vec<String> = credentials.map(|credential| credential.secret.clone()).collect();
                 let all = document.settings.as_ref();
+                // fnd itself proves with it to the servers of NATS who it is.
+                let nats = all.and_then(|all| all.events.nats.as_ref());
+                secrets.extend(nats.and_then(|nats| nats.credentials.clone()));
                 JudgeReply::Settings(SettingsJudgment {
                     verdict: SettingsVerdict {
                         policy,

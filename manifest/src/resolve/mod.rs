@@ -6,6 +6,7 @@
 //! - `events`: checks subscriptions to events
 //! - `files`: directories that cannot be watched, and files that would start their function again
 //! - `follow_ups`: what `[hooks]` and `[alert]` exclude
+//! - `nats`: what entries of `[[nats]]` exclude
 //! - `pool`: `[pool]`, within what the memory holds
 //! - `queue`: what `[queue]` excludes
 //! - `release`: where calls cannot be shared between releases
@@ -22,6 +23,7 @@ mod environment;
 mod events;
 mod files;
 mod follow_ups;
+mod nats;
 mod pool;
 mod queue;
 mod release;
@@ -79,6 +81,7 @@ pub fn manifest(
         // A script that nothing else would ever run.
         _ => {
             let triggers = manifest.http.len() + manifest.schedule.len() + manifest.event.len() + manifest.file.len();
+            let triggers = triggers + manifest.nats.len();
             subject.mode == Mode::Script && triggers == 0
         }
     };
@@ -121,6 +124,8 @@ pub fn manifest(
     routes::check(&manifest.http, own, &subject, report);
     release::check(&manifest.release, own, &subject, report);
     events::check(&manifest.event, own, subject.mode, report);
+    let servers = configuration.settings.events.nats.as_ref();
+    nats::check(&manifest, own, (subject.mode, servers), report);
     follow_ups::check(&mut manifest, pick, configuration, subject.mode, report);
     schedules::check(&manifest.schedule, own, &subject, report);
     files::check(&manifest.file, own, (subject.mode, subject.path), report);

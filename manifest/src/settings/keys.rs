@@ -1,6 +1,7 @@
 //! Every key of `fnd.toml`: its values, its default and its meaning.
 
 use crate::function;
+use crate::function::nats;
 use crate::function::route::{AUTH, Credentials};
 use crate::function::sandbox::Profile;
 use crate::function::{AlertOn, BuildNetwork, LimitKeys};
@@ -343,8 +344,9 @@ keys! {
     pub struct EventSettings {
         /// How long fnd remembers an event. If an event with the same source and id comes again within this time, it runs nothing, and the sender gets the first answer again.
         remember: Duration [with = "text::duration"] = Duration(Zero::Refused), default "24h", example "1h";
-        /// A work queue of NATS JetStream.
-        nats = Table(NATS), example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" }, not_yet [];
+        /// Servers of NATS, whose streams several nodes share: `[[nats]]` of functions needs them.
+        nats: Option<NatsSettings> [default, skip_serializing_if = "Option::is_none"] = Table(NatsSettings::KEYS),
+            example { servers = ["nats://127.0.0.1:4222"], stream = "fnd" };
     }
 }
 
@@ -364,13 +366,29 @@ impl Default for EventSettings {
 }
 
 keys! {
-    const NATS {
-        /// URLs of the servers.
-        servers = List(&Text(TextKind::Some)), example ["nats://127.0.0.1:4222"], required true;
-        /// Name of the stream.
-        stream = Text(TextKind::Name), example "fnd", required true;
-        /// Name of the secret with the credentials.
-        credentials = Text(TextKind::Name), example "nats-creds";
+    /// `[events.nats]`: servers of NATS, with whose JetStream several nodes share work.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct NatsSettings {
+        /// Address of a server, or a list of the addresses of a cluster; `tls://` for a server with TLS.
+        servers: OneOrMore = Either(&Text(TextKind::Grammar(&nats::SERVER)), &List(&Text(TextKind::Grammar(&nats::SERVER)))), example ["tls://n1:4222", "tls://n2:4222"], required true;
+        /// Name of the secret with the credentials: the content of a `.creds` file, the seed of an nkey, a token, or `user:password`.
+        credentials: Option<String> = Text(TextKind::Name), example "nats-creds";
+        /// File with the certificates of the authority that signs those of the servers, PEM. Default: those of the machine.
+        ca: Option<String> = Text(TextKind::Absolute), example "/etc/fnd/tls/nats-ca.pem";
+        /// File with the certificate of this node, PEM, for servers that ask for one. User `fnd` must be able to read it.
+        certificate: Option<String> = Text(TextKind::Absolute), example "/etc/fnd/tls/nats.pem";
+        /// File with the private key of this certificate, PEM. User `fnd` must be able to read it, and nobody else but root.
+        key: Option<String> = Text(TextKind::Absolute), example "/etc/fnd/tls/nats.key";
+        /// Whether TLS begins before the server says anything (`handshake_first` of the server).
+        tls_first: bool = Bool, default false, example true;
+        /// The name of this node. Each node needs another one. Default: the host name.
+        node: Option<String> = Text(TextKind::Grammar(&nats::NODE)), example "vm1";
+        /// The bucket of keys and values in which nodes claim messages. fnd makes it if it does not exist.
+        claims: String = Text(TextKind::Grammar(&nats::BUCKET)), default "fnd-claims", example "claims";
+        /// Number of servers that store what fnd makes: the bucket, and streams with `create`.
+        replicas: u32 = Whole(1..=5), default 1, example 3;
+        /// The stream through which the events of all nodes go. Default: the events of a node stay there.
+        stream: Option<String> = Text(TextKind::Grammar(&nats::STREAM)), example "fnd";
     }
 }
 

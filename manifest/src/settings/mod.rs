@@ -12,6 +12,6 @@ pub mod resolve;
 
 pub use keys::{
     AccessSettings, AuditSettings, EventSettings, GroupSettings, HistorySettings, HttpEvents, HttpSettings,
-    LogSettings, MetricsSettings, Missing, NodeAlert, NodeSettings, OnDamage, Role, RuntimeSettings, SandboxSettings,
-    SecretSettings, Settings, Status, TlsSettings, UserSettings,
+    LogSettings, MetricsSettings, Missing, NatsSettings, NodeAlert, NodeSettings, OnDamage, Role, RuntimeSettings,
+    SandboxSettings, SecretSettings, Settings, Status, TlsSettings, UserSettings,
 };

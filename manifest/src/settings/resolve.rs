@@ -119,6 +119,9 @@ pub fn configuration_on<'a>(
     for (node, problem) in access(&merged) {
         problems.push(at(&node.at, problem));
     }
+    if let Some((node, problem)) = nats(&merged) {
+        problems.push(at(&node.at, problem));
+    }
     if problems.iter().any(Diagnostic::is_error) {
         return Err(problems);
     }
@@ -225,6 +228,18 @@ fn access(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
         Some((node, Diagnostic::error("bad-value", message).with_help(help)))
     };
     entries.iter().filter_map(problem).collect()
+}
+
+/// Returns the key of `[events.nats]` that has no effect without another one.
+fn nats(merged: &TomlTable) -> Option<(&TomlNode, Diagnostic)> {
+    let find = |key: &str| tree::find(merged, &format!("events.nats.{key}"));
+    let alone = |key: &'static str, other: &str| {
+        let node = find(key).filter(|_| find(other).is_none())?;
+        let message = format!("`events.nats.{key}` has no effect without `events.nats.{other}`");
+        let help = format!("add `{other}`, or remove `{key}`");
+        Some((node, Diagnostic::error("impossible", message).with_help(help)))
+    };
+    alone("certificate", "key").or_else(|| alone("key", "certificate"))
 }
 
 /// Returns the first and the last uid.

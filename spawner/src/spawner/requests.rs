@@ -120,6 +120,7 @@ impl Spawner {
             Request::PruneTrees(keep_s) => return self.prune_trees(number, Duration::from_secs(keep_s)),
             Request::Acknowledge(worker) => return self.workers.acknowledge(worker),
             Request::Retire(function) => self.workers.retire(function, None),
+            Request::Lease(lease) => self.workers.lease(lease),
             Request::Remove(function) => {
                 self.secrets.forget(&function);
                 self.grants.forget(&function);

@@ -4,7 +4,7 @@
 use super::*;
 use crate::clock::unix_ms;
 use fnd_wire::form::WireError;
-use fnd_wire::frame::{AdoptionRecord, Masked, RECORD_MAX, RECORDS_MAX, RetainedWorker, StoredExit, TermCause};
+use fnd_wire::frame::{AdoptionRecord, Lease, Masked, RECORD_MAX, RECORDS_MAX, RetainedWorker, StoredExit};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
@@ -29,7 +29,7 @@ pub(super) struct Handover {
     pub(super) channel: Option<Closing>,
     /// When the start was ordered.
     pub(super) began: Duration,
-    /// When the worker's time is up.
+    /// When the worker's time is up; a lease moves it.
     pub(super) until: Option<Duration>,
     pub(super) termed: Option<(Duration, TermCause)>,
     pub(super) killed: bool,
@@ -82,6 +82,13 @@ impl WorkerTable {
             worker.handover.record = record;
             worker.handover.channel = connection.or(worker.handover.channel.take());
         }
+    }
+
+    /// Sets when a worker's time is up, in place of the time before. One whose time was up already ends all the same.
+    pub fn lease(&mut self, Lease { worker, until_ms }: Lease) {
+        let until = until_ms.map(Duration::from_millis);
+        self.workers.get_mut(&worker.0).into_iter().for_each(|worker| worker.handover.until = until);
+        self.recheck_at(until);
     }
 
     /// Returns the size of all adoption records in bytes.
@@ -193,9 +200,8 @@ impl WorkerProcess {
         matches!(self.handover.termed, Some((_, TermCause::TimeUp))).then_some(over)
     }
 
-    /// Records the worker's exit and drops its leaf.
+    /// Records the worker's exit.
     pub(super) fn over(&mut self, exited: Exited) {
-        self.leaf = None;
         self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
     }
 
@@ -288,6 +294,21 @@ mod tests {
             stragglers: false,
         };
         vec![StoredExit { held, exited, at_ms: 0, rest: Vec::new() }].to_wire()
+    }
+
+    #[test]
+    fn a_lease_moves_the_end_of_a_worker_until_its_time_is_up() {
+        let at = Duration::from_secs;
+        let mut handover = Handover::new(Bytes::default(), Vec::new(), (at(1), Some(at(10))));
+        let due = |handover: &Handover| handover.due(at(5), at(1));
+        assert_eq!(due(&handover), Some(at(11)));
+        handover.until = Some(at(20));
+        assert_eq!(due(&handover), Some(at(21)));
+        handover.until = None;
+        assert_eq!(due(&handover), None);
+        handover.termed = Some((at(21), TermCause::TimeUp));
+        handover.until = Some(at(90));
+        assert_eq!(due(&handover), Some(at(26)), "it was renewed too late");
     }
 
     #[test]

@@ -160,19 +160,17 @@ impl WorkerTable {
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
         let handover =
             Handover { channel: channel.map(Closing::from), ..Handover::new(spawn.record, ends, (began, until)) };
-        let stage = Stage::Starting { request };
         let given = self.given.get(&(spawn.function, spawn.version)).filter(|_| !watch);
         let masks = given.map(|given| given.head.masks.clone()).unwrap_or_default();
         launcher.live += 1;
         launcher.ordered(began);
         self.aside.extend(aside);
         self.recheck_at(until);
-        let function = spawn.function;
         // Where only the function as a whole is counted, nobody can say which of two workers ran out of memory.
-        let others = self.workers.values_mut().filter(|worker| worker.function == function && !worker.is_over());
+        let others = self.workers.values_mut().filter(|worker| worker.function == spawn.function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
-        let worker = WorkerProcess::new((function, spawn.invocation, number), handover, stage);
-        self.workers.insert(id, WorkerProcess { leaf, socket, before, shared, ready, masks, ..worker });
+        let new = WorkerProcess::new((spawn.function, spawn.invocation, number), handover, Stage::Starting { request });
+        self.workers.insert(id, WorkerProcess { leaf, socket, before, shared, ready, masks, ..new });
         Ok(())
     }
 

@@ -126,6 +126,22 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_has_this_form() {
+        let of = |until_ms| {
+            Request::Lease(Lease {
+                worker: WorkerId(9),
+                until_ms,
+            })
+        };
+        let never = [7, 0, 0, 0, 28, 9, 0, 0, 0, 0, 0, 0, 0, 0];
+        let later = [7, 0, 0, 0, 28, 9, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0];
+        for (until_ms, bytes) in [(None, &never[..]), (Some(256), &later[..])] {
+            assert_eq!(encode(7, &of(until_ms)), bytes);
+            assert_eq!(decode(bytes), Ok((7, of(until_ms))));
+        }
+    }
+
+    #[test]
     fn a_frame_of_many_packets_comes_together_again() {
         for length in [1, PACKET_MAX - 1, PACKET_MAX, 3 * PACKET_MAX] {
             let frame = vec![7; length];

@@ -81,6 +81,9 @@ wire_enum! {
         /// Retires a function's launchers, as [`Request::Remove`] does, and nothing else: the next process sees what is mounted
         /// now. From protocol 4 on. Answered by [`Reply::Done`].
         27 = Retire(FunctionId),
+        /// Sets when a worker's time is up, again and again: so it ends by itself once fnd does nothing any more. From protocol 4
+        /// on. Answered by [`Reply::Done`], also if the worker has ended.
+        28 = Lease(Lease),
     }
 }
 
@@ -127,7 +130,7 @@ wire_structs! {
         /// Whether the previous result is passed. The spawner copies it, and `FND_PREVIOUS` names the copy.
         pub previous: bool,
         /// Milliseconds the attempt may run; 0: without limit. If fnd does not end the attempt in time, the spawner
-        /// does: SIGTERM, grace, SIGKILL.
+        /// does: SIGTERM, grace, SIGKILL. From protocol 4 on a [`Lease`] replaces it.
         pub lasts_ms: u64,
         /// The adoption record, at most [`RECORD_MAX`] bytes: the spawner keeps it unread and passes it to the
         /// next fnd in [`RetainedWorker`].
@@ -181,6 +184,16 @@ wire_structs! {
         pub worker: WorkerId,
         /// At most [`RECORD_MAX`] bytes; the spawner does not interpret them.
         pub record: Bytes,
+    }
+
+    /// The time until which a worker may run.
+    #[derive(Copy)]
+    pub struct Lease {
+        /// The worker, by the number in [`Spawn::worker`].
+        pub worker: WorkerId,
+        /// When its time is up: milliseconds on `CLOCK_MONOTONIC` of the machine, rounded down; absent: never. An instant, so
+        /// that it stays the same if the spawner reads it late. A worker whose time was up keeps its end.
+        pub until_ms: Option<u64>,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A test bench for the supervisor: events go in, actions come out as short words.
 
 use crate::backoff::{Backoff, Jitter};
-use crate::records::outcome::{Class, Trigger};
+use crate::records::outcome::{Class, Reason, Trigger};
 use crate::records::{Accepted, Payload, RunResult, Usage};
 use crate::run::{
     Action, Answer, Event, Exited, FunctionKind, InstalledVersion, NodeBudget, Notice, Now, Overlap, QueueRules,
@@ -35,26 +35,7 @@ pub(super) fn id(n: u128) -> InvocationId {
 
 /// Returns what the ledger has of the acceptance of durable work of `f`.
 pub(super) fn accepted(n: u128) -> Accepted {
-    Accepted {
-        id: id(n),
-        function: name("f"),
-        trigger: Trigger::Manual,
-        accepted_ms: EPOCH_MS,
-        payload: Payload::default(),
-        durable: true,
-        dead_letter: false,
-        load_key: None,
-        timeout_ms: None,
-        not_before_ms: None,
-        expires_ms: None,
-        deadline_ms: None,
-        priority: 0,
-        key: None,
-        origin: None,
-        mark: None,
-        files: Vec::new(),
-        skipped: None,
-    }
+    Accepted::new(id(n), name("f"), Trigger::Manual, EPOCH_MS)
 }
 
 /// The default rules of a manifest, without jitter.
@@ -308,7 +289,9 @@ fn word(action: &Action) -> Option<String> {
             let ids = |event: &crate::run::EventShares| {
                 let accepted = event.accepted.iter().map(|accepted| accepted.id.0.to_string());
                 let skipped = event.skipped.iter().map(|accepted| {
-                    let (skip, _) = accepted.skipped.as_ref().expect("why it is skipped");
+                    let Some((Reason::Skipped(skip), _)) = &accepted.skipped else {
+                        panic!("it is not skipped: {:?}", accepted.skipped);
+                    };
                     format!("{} {skip:?}", accepted.id.0)
                 });
                 accepted.chain(skipped).collect::<Vec<_>>().join(",")
@@ -338,6 +321,8 @@ fn word(action: &Action) -> Option<String> {
         Action::Record(attempt, stands) => format!("record {}: {}", attempt.reason, record(stands)),
         Action::Update(stands) if stands.state.is_final() => format!("update {} {}", stands.id.0, record(stands)),
         Action::PutBack(attempt, stands) => format!("put back a{} {}", attempt.0, record(stands)),
+        Action::Withdraw(id) => format!("withdraw {}", id.0),
+        Action::Supersede(stands, node) => format!("supersede {} {} by {node}", stands.id.0, record(stands)),
         Action::Follow(id, _) => format!("follow {}", id.0),
         Action::Update(_)
         | Action::KeepReason(_)

@@ -230,6 +230,7 @@ fn the_next_fnd_goes_on_with_the_end_of_a_call() {
             record: serde_json::from_str(&text).unwrap(),
             age: secs(5),
             ended: false,
+            is_fenced: false,
         }],
         ..Default::default()
     });

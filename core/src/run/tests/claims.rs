@@ -1,10 +1,11 @@
 //! Asynchronous work begins only after its claim is on disk.
 
 use super::bench::*;
+use super::pool;
 use crate::records::InvocationRecord;
 use crate::records::outcome::Reason;
 use crate::records::outcome::RunState;
-use crate::run::{Action, Answered, Event, Exited, FunctionKind, NodeBudget, Pool, Rules, Submit};
+use crate::run::{Action, Answered, Event, Exited, NodeBudget, Pool, Rules, Submit};
 use fnd_wire::{frame::ExitStatus, ids::WorkerId};
 use std::time::Duration;
 
@@ -35,19 +36,13 @@ fn places(max_running: u32) -> Rules {
     Rules { max_running, ..rules() }
 }
 
+/// Rules of a handler with one worker, which stays.
 fn handler() -> Rules {
-    let kind = FunctionKind::Handler(Pool {
-        min: 0,
+    pool::handler(Pool {
         most: 1,
-        concurrency: 1,
         idle: None,
-        max_invocations: 0,
-        max_age: None,
-        spare: None,
-        load_max: secs(30),
-        alone: false,
-    });
-    Rules { kind, ..rules() }
+        ..pool::pool()
+    })
 }
 
 fn ready(b: &mut Bench, worker: u64) -> String {

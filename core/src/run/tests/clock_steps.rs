@@ -66,6 +66,7 @@ fn a_call_keeps_its_timeout() {
                 record: serde_json::from_str(&record).unwrap(),
                 age: secs(age),
                 ended: false,
+                is_fenced: false,
             };
             let members = vec![member];
             b = next(

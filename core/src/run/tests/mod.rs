@@ -17,6 +17,7 @@
 //! - `joining`: a request that does not wait shares the invocation of callers who do
 //! - `limits`: drain, stop, ten thousand functions
 //! - `model`: random events
+//! - `nats`: messages that several nodes share
 //! - `pool`: workers of handlers
 //! - `publish`: events
 //! - `queue`: what is accepted
@@ -43,6 +44,7 @@ mod hooks;
 mod joining;
 mod limits;
 mod model;
+mod nats;
 mod pool;
 mod publish;
 mod queue;

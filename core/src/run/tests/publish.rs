@@ -4,7 +4,7 @@
 use super::bench::*;
 use crate::records::Attributes;
 use crate::records::cause::{Cause, EventCause};
-use crate::records::outcome::{Skip, Trigger};
+use crate::records::outcome::{Reason, Skip, Trigger};
 use crate::run::{
     Action, Delivered, Event, NotTaken, Overlap, Publication, Publish, QueueRules, ReplyTo, Rules, Submit, Taken,
 };
@@ -101,7 +101,7 @@ fn a_share_that_must_not_run_beside_another_one_is_stored_with_its_end() {
         Action::Publish(shares) => shares.events[0].accepted[0].skipped.as_ref(),
         _ => None,
     });
-    assert_eq!(stored.map(|(skip, _)| *skip), Some(Skip::Overlap));
+    assert_eq!(stored.map(|(reason, _)| *reason), Some(Reason::Skipped(Skip::Overlap)));
     assert_eq!(
         published(&mut b, vec![]),
         "update 2 skipped skipped-overlap; reply 7: published 2"
@@ -134,7 +134,7 @@ fn an_event_that_was_sent_before_runs_nothing_and_gets_its_first_answer() {
             function: name("h"),
             why: "full".to_owned(),
         }],
-        duplicate: false,
+        ..Delivered::default()
     };
     assert_eq!(
         published(&mut b, vec![Some(before), None]),

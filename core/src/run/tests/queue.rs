@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::idempotency::{IdempotencyKey, KeyOwner};
-use crate::records::outcome::Skip;
+use crate::records::outcome::{Reason, Skip, Trigger};
 use crate::run::{Action, Answer, Event, NodeBudget, Overlap, QueueRules, Rejection, Rules, Submit};
 use std::time::Duration;
 
@@ -409,7 +409,7 @@ fn the_overlap_of_a_request_wins_over_that_of_the_function() {
 #[test]
 fn what_never_begins_is_stored_with_its_end() {
     let missed = Submit {
-        skipped: Some((Skip::Missed, "the run was missed".into())),
+        skipped: Some((Reason::Skipped(Skip::Missed), "the run was missed".into())),
         ..unattended(3)
     };
     let overlaps = |overlap| Submit {
@@ -431,8 +431,8 @@ fn what_never_begins_is_stored_with_its_end() {
             _ => None,
         });
         let stored = stored.expect("it is recorded");
-        let skip = stored.skipped.as_ref().map(|(skip, _)| *skip);
-        assert_eq!((skip, stored.dead_letter), (Some(expected), false));
+        let reason = stored.skipped.as_ref().map(|(reason, _)| *reason);
+        assert_eq!((reason, stored.dead_letter), (Some(Reason::Skipped(expected)), false));
     }
 }
 
@@ -440,10 +440,28 @@ fn what_never_begins_is_stored_with_its_end() {
 fn a_missed_run_is_recorded_and_never_begins() {
     let mut b = Bench::with(rules());
     let missed = Submit {
-        skipped: Some((Skip::Missed, "the run was missed".into())),
+        skipped: Some((Reason::Skipped(Skip::Missed), "the run was missed".into())),
         ..unattended(1)
     };
     assert_eq!(b.event(Event::Submit(Box::new(missed))), "store 1");
     assert_eq!(b.event(Event::Stored(id(1))), "update 1 skipped skipped-missed");
+    assert_eq!((b.s.queued(), b.s.running()), (0, 0));
+}
+
+#[test]
+fn input_that_cannot_be_read_is_a_dead_letter_and_never_begins() {
+    let mut b = Bench::with(rules());
+    let unreadable = Submit {
+        trigger: Trigger::Nats,
+        skipped: Some((Reason::Input, "it is a batch".into())),
+        ..unattended(1)
+    };
+    assert_eq!(b.event(Event::Submit(Box::new(unreadable))), "store 1");
+    let is_dead_letter = b.last.iter().any(|action| match action {
+        Action::Store(accepted) => accepted.dead_letter,
+        _ => false,
+    });
+    assert!(is_dead_letter);
+    assert_eq!(b.event(Event::Stored(id(1))), "update 1 failed input");
     assert_eq!((b.s.queued(), b.s.running()), (0, 0));
 }

@@ -91,6 +91,8 @@ struct Entry {
     claimed: Option<u32>,
     /// The newest attempt that a function has seen.
     begun: u32,
+    /// Another node has it, and nothing of it has begun here.
+    withdrawn: bool,
 }
 
 pub(super) struct World {
@@ -117,6 +119,10 @@ pub(super) struct World {
     to_publish: Vec<Shares>,
     events: BTreeMap<std::sync::Arc<str>, Delivered>,
     to_claim: Vec<InvocationId>,
+    /// Claims of work that the nodes share: the register of all nodes is asked first, and the ledger after its answer.
+    to_register: Vec<InvocationRecord>,
+    /// Invocations whose end calls follow.
+    followed: BTreeSet<InvocationId>,
     processes: BTreeMap<WorkerId, Process>,
     /// Services for which a run was requested.
     requested: Vec<FunctionName>,
@@ -158,6 +164,8 @@ impl World {
             to_publish: Vec::new(),
             events: BTreeMap::new(),
             to_claim: Vec::new(),
+            to_register: Vec::new(),
+            followed: BTreeSet::new(),
             processes: BTreeMap::new(),
             requested: Vec::new(),
             owed: BTreeSet::new(),
@@ -192,7 +200,19 @@ impl World {
                     self.published(&shares, fine);
                 }
             }
+            Step::Register { which } => {
+                if let Some(at) = choose(which, self.to_register.len()) {
+                    let claim = self.to_register.remove(at);
+                    self.registered(claim);
+                }
+            }
             Step::Claim { fine } => self.answer_claims(fine),
+            Step::PutOff { which, ms } => self.put_off(which, Duration::from_millis(ms.into())),
+            Step::LoseLease { which } => {
+                let id = id(u128::from(which) % (self.ids + 1));
+                self.handle(Event::LeaseLost(vec![(id, secs(3))]));
+            }
+            Step::OtherNode { which, has_it } => self.other_node(which, has_it),
             Step::Spawn { which, fine } => self.answer_spawn(which, fine),
             Step::NoRoom { which } => self.no_room(which),
             Step::Silence(silent) => {

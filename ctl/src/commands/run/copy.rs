@@ -152,10 +152,11 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
     let write =
         |path: PathBuf, table: &Table| fs::write(&path, table.to_string()).map_err(|error| failed(&path, &error));
     fs::create_dir(&directory).map_err(|error| failed(&directory, &error))?;
-    let mut without = Vec::new();
+    let (mut without, mut has_nats) = (Vec::new(), false);
     for (number, path) in [from.to_path_buf()].iter().chain(&more).enumerate() {
         let text = fs::read_to_string(path).unwrap_or_default(); // judged before, or not there
         let mut table: Table = toml::from_str(&text).unwrap_or_default();
+        has_nats |= table.get("events").is_some_and(|events| events.get("nats").is_some());
         table.retain(|name, _| TABLES.contains(&name));
         let build = table.get_mut("build").and_then(Value::as_table_mut);
         // Secrets stay with the installed fnd: a private one has none, so its configuration must not name them.
@@ -177,6 +178,13 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
         "users".to_owned(),
         Table::from_iter([("range".to_owned(), range.into())]).into(),
     );
+    if has_nats {
+        // A manifest with `[[nats]]` is refused without servers. Nobody listens at this address: the messages are for the installed
+        // fnd, and a private one must not take them.
+        let servers = Table::from_iter([("servers".to_owned(), "nats://127.0.0.1:1".into())]);
+        let events = Table::from_iter([("nats".to_owned(), servers.into())]);
+        own.insert("events".to_owned(), events.into());
+    }
     // The last file wins: no file of the person replaces these users.
     write(directory.join("9999.toml"), &own)?;
     Ok(without)

@@ -115,11 +115,15 @@ fn print(out: &Output, tree: &CallNode, asked: InvocationId) -> Result<(), Comma
 fn rows(table: &mut TextTable, node: &CallNode, depth: usize, (asked, now): (InvocationId, Timestamp)) {
     let run = &node.run;
     let tone = if run.state.is_failure() { Tone::Bad } else { Tone::Plain };
+    let superseded = run
+        .superseded_by
+        .as_ref()
+        .map(|node| format!(" (superseded by {node})"));
     table.row(
         tone,
         vec![
             format!("{}{}", "  ".repeat(depth), run.function),
-            run.state.as_str().to_owned(),
+            format!("{}{}", run.state.as_str(), superseded.unwrap_or_default()),
             run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             between(run.started_at.as_deref(), run.ended_at.as_deref(), now),
             short(run.id),

@@ -186,6 +186,12 @@ pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<
             );
             (Code::NotFound, function, detail)
         }
+        Repeated::Superseded(function, node) => {
+            let detail = format!(
+                "`{node}` has the record of this work, and redrives it if it failed; `fndctl replay` runs it here"
+            );
+            (Code::Conflict, function, detail)
+        }
         Repeated::NotKept(function) => {
             let detail =
                 "its payload was not kept, since it was a synchronous call that succeeded; only its record exists";

@@ -12,6 +12,7 @@
 //! - `functions`: functions: lists and details, enabling, builds, usage, schedules
 //! - `invocations`: invocations: history, results, dead letters; to cancel and to run again
 //! - `invoke`: requests to run a function, and events
+//! - `nats`: the connection to NATS; to end claims, and to publish messages
 //! - `node`: the node: health, state, configuration; to drain, to reload, to back up
 //! - `openapi`: `GET /v1/openapi.json`
 //! - `releases`: releases of functions
@@ -38,6 +39,7 @@ mod find;
 mod functions;
 mod invocations;
 mod invoke;
+mod nats;
 mod node;
 mod openapi;
 mod releases;
@@ -105,6 +107,7 @@ fn routes() -> impl Iterator<Item = &'static ControlRoute> {
         deploy::ROUTES,
         releases::ROUTES,
         invocations::ROUTES,
+        nats::ROUTES,
         node::ROUTES,
         audit::ROUTES,
         streams::ROUTES,

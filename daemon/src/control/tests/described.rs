@@ -173,6 +173,13 @@ fn every_route_answers_as_it_says() {
         ("POST /v1/functions/hello/schedules/pause", "", 400),
         ("POST /v1/functions/hello/schedules/resume", "", 400),
         ("POST /v1/functions/nobody/schedules/pause", "", 404),
+        // These need servers of NATS; tests with one are in `tests/it/nats`.
+        ("GET /v1/nats?function=hello", "", 404),
+        ("POST /v1/nats/publish?subject=orders.new&id=7", "x", 404),
+        ("POST /v1/nats/publish?subject=orders.*", "x", 400),
+        ("POST /v1/functions/hello/nats/release?sequence=7", "", 404),
+        ("POST /v1/functions/hello/nats/release?sequence=0", "", 400),
+        ("POST /v1/functions/hello/nats/release", "", 400),
         ("GET /v1/sizes", "", 200),
         ("GET /v1/state", "", 200),
         ("PUT /v1/state/shop/orders", "{\"open\": 13}", 200),

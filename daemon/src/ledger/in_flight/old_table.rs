@@ -252,8 +252,10 @@ fn give_back(db: &Connection, begun: &BTreeSet<(InvocationId, Attempt)>) -> rusq
 }
 
 fn claimed(db: &Connection) -> rusqlite::Result<Vec<(InvocationId, Attempt)>> {
+    // An attempt that another node has begun is in no table of this one.
     let sql = format!(
-        "SELECT id, attempts FROM invocation WHERE {UNFINISHED} AND state = 'running' AND durable AND attempts > 0"
+        "SELECT id, attempts FROM invocation WHERE {UNFINISHED} AND state = 'running' AND durable AND attempts > 0
+        AND NOT EXISTS (SELECT 1 FROM message WHERE message.invocation = id AND begun >= attempts)"
     );
     let mut statement = db.prepare(&sql)?;
     let claimed = statement.query_map([], |row| Ok((rows::id(row, 0)?, Attempt(row.get(1)?))))?;

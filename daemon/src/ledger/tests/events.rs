@@ -20,7 +20,7 @@ fn shares(key: &str, accepted: Vec<Accepted>, skipped: Vec<Accepted>) -> EventSh
         skipped: skipped
             .into_iter()
             .map(|accepted| Accepted {
-                skipped: Some((Skip::QueueFull, "full".into())),
+                skipped: Some((Reason::Skipped(Skip::QueueFull), "full".into())),
                 ..accepted
             })
             .collect(),

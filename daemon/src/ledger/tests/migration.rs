@@ -200,6 +200,7 @@ fn a_ledger_of_0_1_0_is_migrated_and_all_its_rows_are_read() {
             (ledger.opened.schedules.marks.len(), ledger.opened.releases.len()),
             (0, 0)
         );
+        assert_eq!(ledger.opened.messages, []);
         ledger.stop();
     }
 }
@@ -305,7 +306,7 @@ fn a_ledger_of_0_1_0_is_verified_and_copied_before_and_after_its_migration() {
 
 #[test]
 fn a_ledger_of_a_development_version_is_refused_untouched() {
-    for schema in ["2", "4"] {
+    for schema in ["2", "4", "6"] {
         let state = of_0_1_0();
         let file = state.path().join(FILE);
         let db = Connection::open(&file).unwrap();

@@ -9,6 +9,7 @@
 //! - `forgetting`: how quickly the history forgets, and that it lets a stop and new work through
 //! - `in_flight`: attempts that had begun and were not stored when fnd was killed
 //! - `lists`: lists of a large history
+//! - `messages`: messages of NATS, with their invocations
 //! - `log`: a log that is damaged or gone after a kill
 //! - `migration`: a ledger of release 0.1.0
 //! - `model`: random work and restarts against a map
@@ -30,6 +31,7 @@ mod forgetting;
 mod in_flight;
 mod lists;
 mod log;
+mod messages;
 mod migration;
 mod model;
 mod model_retention;
@@ -107,7 +109,7 @@ impl Ledger {
     /// Claims the next attempt of a durable invocation and waits for its acknowledgement.
     fn claim(&self, record: InvocationRecord) -> Result<(), Arc<str>> {
         let id = record.id;
-        self.submit(LedgerCommand::Claim(Box::new(record)));
+        self.submit(LedgerCommand::Claim(Box::new(record), None));
         match self.acknowledged.recv_timeout(LIMIT).unwrap() {
             Acknowledged::Claimed { ids, result } if ids == [id] => result,
             other => panic!("{other:?}"),
@@ -214,10 +216,6 @@ fn id(second: u64) -> InvocationId {
 
 fn accepted(second: u64, function: &str) -> Accepted {
     Accepted {
-        id: id(second),
-        function: name(function),
-        trigger: Trigger::Manual,
-        accepted_ms: second * 1000,
         payload: Payload {
             data: Some(b"{}".into()),
             content_type: Some("application/json".to_owned()),
@@ -235,19 +233,11 @@ fn accepted(second: u64, function: &str) -> Accepted {
             })),
             cause: Some(Arc::new(Cause::Schedule(CauseSlots::new(1, 2, 2)))),
         },
-        durable: true,
         dead_letter: true,
-        load_key: None,
         timeout_ms: Some(5),
-        not_before_ms: None,
         expires_ms: Some(u64::MAX),
         deadline_ms: Some(7),
-        priority: 0,
-        key: None,
-        origin: None,
-        mark: None,
-        files: Vec::new(),
-        skipped: None,
+        ..Accepted::new(id(second), name(function), Trigger::Manual, second * 1000)
     }
 }
 

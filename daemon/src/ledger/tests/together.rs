@@ -172,7 +172,7 @@ fn what_never_begins_is_stored_with_its_end() {
     let refused = |second, trigger, skip| Accepted {
         trigger,
         dead_letter: false,
-        skipped: Some((skip, "not now".into())),
+        skipped: Some((Reason::Skipped(skip), "not now".into())),
         ..accepted(second, "told")
     };
     let missed = refused(2, Trigger::Schedule, Skip::Missed);

@@ -123,7 +123,7 @@ impl LedgerWriter {
                 command,
                 LedgerCommand::Store(_)
                     | LedgerCommand::MakeDurable { .. }
-                    | LedgerCommand::Claim(_)
+                    | LedgerCommand::Claim(..)
                     | LedgerCommand::Change { .. }
             ) {
                 self.queue.lose(1);

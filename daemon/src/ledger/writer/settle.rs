@@ -4,9 +4,10 @@ use super::LedgerThread;
 use crate::ledger::command::{self, Acknowledged, CommandQueue, LedgerCommand, StoredShares};
 use crate::ledger::events::Earlier;
 use crate::ledger::files;
+use crate::ledger::messages;
 use crate::ledger::store;
-use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{RunState, Trigger};
+use fnd_core::records::{Accepted, InvocationRecord};
 use fnd_core::run::Shares;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
@@ -42,7 +43,7 @@ impl LedgerThread {
                 LedgerCommand::Store(accepted) if accepted.durable && (result.is_ok() || !is_kept) => {
                     (self.acknowledge)(Acknowledged::Stored {
                         id: accepted.id,
-                        result: outcome(),
+                        result: outcome().and_then(|()| self.has_message(accepted)),
                     });
                 }
                 LedgerCommand::MakeDurable { id, .. } => (self.acknowledge)(Acknowledged::Stored {
@@ -50,12 +51,15 @@ impl LedgerThread {
                     result: outcome().and_then(|()| self.is_durable(*id)),
                 }),
                 LedgerCommand::Publish { shares, .. } => self.settle_events(shares, result),
-                LedgerCommand::Claim(record) => claimed.push(record.id),
+                LedgerCommand::Claim(record, _) => claimed.push(record.id),
                 LedgerCommand::Record(_, record) | LedgerCommand::Update(record) if record.state.is_final() => {
                     if result.is_ok() {
                         self.sweeper.ended(&record.function, record.id);
                         if command::is_end_of_files(record) {
                             self.settle_files(record);
+                        }
+                        if command::is_end_of_message(record) {
+                            self.settle_message(record);
                         }
                     }
                 }
@@ -65,6 +69,9 @@ impl LedgerThread {
                 | LedgerCommand::StoreEnabled { .. }
                 | LedgerCommand::StoreMarks(_)
                 | LedgerCommand::Files(_)
+                | LedgerCommand::Messages(_)
+                | LedgerCommand::Withdraw(_)
+                | LedgerCommand::Supersede { .. }
                 | LedgerCommand::StorePaused { .. }
                 | LedgerCommand::DiscardDeadLetter(_)
                 | LedgerCommand::StoreVersions { .. }
@@ -116,6 +123,33 @@ impl LedgerThread {
             Ok(true) => Ok(()),
             Ok(false) => Err("the ledger does not have it".into()),
             Err(error) => Err(error.to_string().into()),
+        }
+    }
+
+    /// Says why the message of a new invocation is not stored: another invocation has it, so the ledger has refused this one.
+    fn has_message(&self, accepted: &Accepted) -> Result<(), Arc<str>> {
+        if accepted.message.is_none() {
+            return Ok(());
+        }
+        match messages::is_stored(&self.db, accepted.id) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("another invocation has its message".into()),
+            Err(error) => Err(error.to_string().into()),
+        }
+    }
+
+    /// Acknowledges the end of a message, unless the record of another node counts.
+    fn settle_message(&self, record: &InvocationRecord) {
+        let is_ending = messages::is_ending(&self.db, record.id).unwrap_or_else(|error| {
+            // The next start reads it again.
+            tracing::error!("failed to read the message of the invocation {}: {error}", record.id);
+            false
+        });
+        if is_ending {
+            (self.acknowledge)(Acknowledged::MessageEnded {
+                function: record.function.clone(),
+                id: record.id,
+            });
         }
     }
 
@@ -185,7 +219,7 @@ impl LedgerThread {
                 // The callers of these were refused, and a claim is made again by the supervisor.
                 LedgerCommand::Publish { .. }
                 | LedgerCommand::MakeDurable { .. }
-                | LedgerCommand::Claim(_)
+                | LedgerCommand::Claim(..)
                 | LedgerCommand::Change { .. } => false,
                 _ => true,
             };
@@ -238,8 +272,10 @@ pub(super) fn changes_figures(command: &LedgerCommand) -> bool {
         }
         LedgerCommand::Store(accepted) => accepted.origin.is_some(),
         LedgerCommand::Publish { shares, .. } => shares.events.iter().any(|event| !event.skipped.is_empty()),
-        LedgerCommand::DiscardDeadLetter(_) => true,
-        LedgerCommand::Claim(_)
+        LedgerCommand::DiscardDeadLetter(_) | LedgerCommand::Supersede { .. } => true,
+        LedgerCommand::Claim(..)
+        | LedgerCommand::Messages(_)
+        | LedgerCommand::Withdraw(_)
         | LedgerCommand::MakeDurable { .. }
         | LedgerCommand::StoreEnabled { .. }
         | LedgerCommand::StoreMarks(_)

@@ -115,7 +115,7 @@ impl LedgerThread {
 
 /// Leaves out commands that a later command of the same transaction replaces: earlier states of an invocation, and the
 /// acceptance of an invocation whose payload is not kept. The acceptance holds only data that is needed to run or rerun
-/// the invocation. It is stored if it has a load key, an idempotency key, a mark of a schedule or a cause, which is kept.
+/// the invocation. It is stored if it has a load key, an idempotency key, a mark or a cause, which is kept.
 ///
 /// The `bool` says whether the invocation began and succeeded in this batch, so that the database has no row of it yet.
 fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a LedgerCommand, bool)> {
@@ -126,10 +126,13 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
         LedgerCommand::Store(_)
         | LedgerCommand::Publish { .. }
         | LedgerCommand::MakeDurable { .. }
-        | LedgerCommand::Claim(_)
+        | LedgerCommand::Claim(..)
         | LedgerCommand::StoreEnabled { .. }
         | LedgerCommand::StoreMarks(_)
         | LedgerCommand::Files(_)
+        | LedgerCommand::Messages(_)
+        | LedgerCommand::Withdraw(_)
+        | LedgerCommand::Supersede { .. }
         | LedgerCommand::StorePaused { .. }
         | LedgerCommand::DiscardDeadLetter(_)
         | LedgerCommand::StoreVersions { .. }
@@ -148,6 +151,7 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
             || accepted.key.is_some()
             || accepted.mark.is_some()
             || !accepted.files.is_empty()
+            || accepted.message.is_some()
             || accepted.payload.cause.is_some();
         !matters && over.contains(&accepted.id)
     };
@@ -163,7 +167,10 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
     // The commands are visited from the newest to the oldest, so a later state is seen before the states that it
     // replaces.
     let later = |command: &&LedgerCommand| match command {
-        LedgerCommand::Claim(record) | LedgerCommand::Update(record) => covered.insert(record.id),
+        LedgerCommand::Claim(record, _) | LedgerCommand::Update(record) => {
+            // No later state replaces an end.
+            covered.insert(record.id) || record.state.is_final()
+        }
         LedgerCommand::Record(_, record) => {
             covered.insert(record.id);
             true
@@ -174,6 +181,9 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
         | LedgerCommand::StoreEnabled { .. }
         | LedgerCommand::StoreMarks(_)
         | LedgerCommand::Files(_)
+        | LedgerCommand::Messages(_)
+        | LedgerCommand::Withdraw(_)
+        | LedgerCommand::Supersede { .. }
         | LedgerCommand::StorePaused { .. }
         | LedgerCommand::DiscardDeadLetter(_)
         | LedgerCommand::StoreVersions { .. }

@@ -41,7 +41,7 @@ pub(super) fn encode(out: &mut Vec<u8>, record: &OutputRecord<&[u8]>) {
     out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// What a segment file has at a place.
+/// The content of a segment file at one offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecordRead {
     /// A record, and its size in the file.

@@ -57,6 +57,7 @@ impl FramesOracle {
             Request::Term(worker) => self.known(*worker, "be ended"),
             Request::Kill(worker) => self.known(*worker, "be killed"),
             Request::AdoptionRecord(replaced) => self.known(replaced.worker, "get a record"),
+            Request::Lease(lease) => self.known(lease.worker, "get a lease"),
             Request::Acknowledge(worker) => match self.known.remove(worker) {
                 Some(known) if known.runs => Err(format!("O14: fnd acknowledges the end of {worker}, which runs")),
                 // The end of a worker can be acknowledged twice: by an fnd and by the next one.

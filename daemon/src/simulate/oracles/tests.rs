@@ -10,7 +10,7 @@ use fnd_core::records::outcome::{Reason, RunState, Skip, Trigger};
 use fnd_core::records::{InvocationRecord, RunResult};
 use fnd_core::run::Answer;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Release, Request, Spawn};
+use fnd_wire::frame::{Lease, Release, Request, Spawn};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 
@@ -320,6 +320,10 @@ fn requests_name_workers_that_were_asked_for() {
     assert_eq!(after(vec![spawn(FIRST)]), "O14");
     assert_eq!(after(vec![Fact::SpawnerEnded, spawn(FIRST)]), "fine");
     assert_eq!(after(vec![requested(Request::Kill(SECOND))]), "O14");
+    let lease = |worker| requested(Request::Lease(Lease { worker, until_ms: None }));
+    assert_eq!(after(vec![lease(FIRST)]), "fine");
+    assert_eq!(after(vec![lease(SECOND)]), "O14");
+    assert_eq!(after(vec![Fact::Gone(FIRST), acknowledge(), lease(FIRST)]), "O14");
 }
 
 #[test]

@@ -191,9 +191,13 @@ fn of_dead_letter(backend: Backend, which: u8, redrives: bool) -> LaterAnswer {
 async fn repeat(backend: Backend, id: InvocationId, trigger: Trigger) -> ActAnswer {
     match backend.repeat(id, trigger).await {
         Ok(Repeated::Asked(_, answering)) => heard(answering).await,
-        Ok(Repeated::Unknown | Repeated::NotEnded(..) | Repeated::NotDead(..) | Repeated::NotKept(_)) => {
-            ActAnswer::Nothing
-        }
+        Ok(
+            Repeated::Unknown
+            | Repeated::NotEnded(..)
+            | Repeated::NotDead(..)
+            | Repeated::NotKept(_)
+            | Repeated::Superseded(..),
+        ) => ActAnswer::Nothing,
         Err(_) => ActAnswer::Failed,
     }
 }

@@ -62,6 +62,7 @@ impl SpawnerModel {
                 return self.reply(id, &Reply::SecretRefused(refused), Vec::new());
             }
             Request::AdoptionRecord(record) => self.set_record(record, turn),
+            Request::Lease(lease) => self.lease(lease, turn),
             Request::Term(worker) => self.terminate(worker, TermCause::Asked, turn),
             Request::Kill(worker) => self.kill(worker, turn),
             // Launchers are not simulated: each start sees the version as it is.
@@ -193,7 +194,8 @@ fn is_of_4(request: &Request) -> bool {
         | Request::Check(_)
         | Request::Seal(_)
         | Request::Rebuild(_)
-        | Request::Retire(_) => true,
+        | Request::Retire(_)
+        | Request::Lease(_) => true,
         Request::Hello(_)
         | Request::Reload
         | Request::Install(_)

@@ -1,7 +1,7 @@
 //! The contents that the files of a function can have. The number of a content determines its code, its manifest and its fate,
 //! and the hash of a version begins with that number.
 
-use fnd_wire::ids::Version;
+use fnd_wire::ids::{FunctionName, Version};
 use std::fmt;
 
 /// The function that hooks and alerts call.
@@ -100,6 +100,46 @@ const MANNERS: [(Manner, &str); 17] = [
     (Manner::Concurrent, "[pool]\nconcurrency = 4\n"),
 ];
 
+/// A function that messages of NATS run, where several machines share them. Its contents are plain: its manifest is this.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MessageFunction {
+    /// Its number among the functions of people; no other simulation has so many.
+    pub(crate) number: u8,
+    pub(crate) name: &'static str,
+    /// Its stream, and whether that keeps messages that were acknowledged.
+    pub(crate) stream: (&'static str, bool),
+    /// Whether another machine may begin the work again.
+    pub(crate) begins_again: bool,
+    manifest: &'static str,
+}
+
+pub(crate) const MESSAGE_FUNCTIONS: [MessageFunction; 3] = [
+    MessageFunction {
+        number: 8,
+        name: "f8",
+        stream: ("F8", false),
+        begins_again: true,
+        manifest: "[retry]\nretries = 4\non = [\"error\", \"transient\", \"signal\", \"interrupted\"]\n\
+            [[nats]]\nsubject = \"f8\"\nstream = \"F8\"\nack_wait = \"13s\"\n",
+    },
+    MessageFunction {
+        number: 9,
+        name: "f9",
+        stream: ("F9", false),
+        begins_again: false,
+        manifest: "[limits]\ntimeout = \"20s\"\n[retry]\nretries = 1\n\
+            [[nats]]\nsubject = \"f9\"\nstream = \"F9\"\nack_wait = \"13s\"\n",
+    },
+    MessageFunction {
+        number: 10,
+        name: "f10",
+        stream: ("F10", true),
+        begins_again: true,
+        manifest: "[retry]\nretries = 2\non = [\"error\", \"interrupted\"]\n\
+            [[nats]]\nsubject = \"f10\"\nstream = \"F10\"\nack_wait = \"60s\"\n",
+    },
+];
+
 /// The content of a function's files. The lowest three bits of the number are its fate and the others its manner. Two contents
 /// with the same fate and manner differ in nothing but the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,8 +212,10 @@ impl SourceContent {
         }
     }
 
-    /// Returns the manifest; empty if there is none.
-    pub(super) fn manifest(self) -> String {
+    /// Returns the manifest of a function with this content; empty if there is none.
+    pub(super) fn manifest(self, function: &FunctionName) -> String {
+        let is_it = |of: &&MessageFunction| of.name == function.as_str();
+        let of_messages = MESSAGE_FUNCTIONS.iter().find(is_it).map_or("", |of| of.manifest);
         let manner = self.manner();
         let text = MANNERS
             .iter()
@@ -186,7 +228,7 @@ impl SourceContent {
             _ => "",
         };
         // A key without a table comes before all tables.
-        format!("{of_fate}{text}")
+        format!("{of_fate}{text}{of_messages}")
     }
 }
 

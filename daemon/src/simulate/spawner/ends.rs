@@ -2,7 +2,7 @@
 
 use super::contents::{Manner, SourceContent};
 use super::*;
-use fnd_wire::frame::ExitStatus;
+use fnd_wire::frame::{ExitStatus, Lease};
 
 /// Extra time after a worker's deadline in which a connected fnd may end the worker itself.
 const FND_SLACK: Duration = Duration::from_secs(1);
@@ -104,6 +104,16 @@ impl SpawnerModel {
         process.killed = true;
         if matches!(process.stage, ProcessStage::Running(_)) {
             self.end(worker, (ExitStatus::Signal(9), false), turn);
+        }
+    }
+
+    /// Sets when the time of a process is up. One whose time was up already ends all the same.
+    pub(super) fn lease(&mut self, Lease { worker, until_ms }: Lease, turn: &mut SpawnerTurn<'_>) {
+        if worker >= self.next_worker {
+            turn.defect(format!("a lease is for {worker}, which was never started"));
+        }
+        if let Some(process) = self.processes.get_mut(&worker) {
+            process.until = until_ms.map(Duration::from_millis);
         }
     }
 

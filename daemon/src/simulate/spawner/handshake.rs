@@ -33,7 +33,8 @@ impl SpawnerModel {
         while let Some(work) = self.judge_queue.pop_front() {
             self.finish_judge_work(work, turn.files);
         }
-        self.link.send(0, &Reply::Settings(settings()), Vec::new());
+        let settings = settings(self.nats_node.as_deref());
+        self.link.send(0, &Reply::Settings(settings), Vec::new());
         ours
     }
 

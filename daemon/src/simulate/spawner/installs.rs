@@ -39,7 +39,7 @@ impl SpawnerModel {
     /// Answers an installation or a reload.
     pub(super) fn finish_judge_work(&mut self, work: JudgeWork, files: &Files) {
         let (id, reply) = match work {
-            JudgeWork::Reload(id) => (id, Reply::Settings(settings())),
+            JudgeWork::Reload(id) => (id, Reply::Settings(settings(self.nats_node.as_deref()))),
             JudgeWork::Install(id, install, purpose) => (id, self.install(&install, purpose, files)),
         };
         self.reply(id, &reply, Vec::new());
@@ -79,7 +79,7 @@ impl SpawnerModel {
     fn judged(&mut self, function: &FunctionName, of: (SourceContent, Option<u8>), purpose: InstallPurpose) -> Reply {
         let (content, stored) = of;
         let is_check = purpose == InstallPurpose::Check;
-        let judged = judge(function, content, is_check);
+        let judged = judge(self.nats_node.as_deref(), function, content, is_check);
         let document = judged.document.clone();
         // The spawner of fnd 0.1 builds nothing: its judge gives no plan.
         let is_too_old = self.protocol == PROTOCOL_0_1 && judged.run.is_some();

@@ -136,6 +136,8 @@ pub(crate) struct SpawnerDisk {
 
 pub(crate) struct SpawnerModel {
     link: FndLink,
+    /// The name of the node in `[events.nats]`; absent: it has no server.
+    pub(crate) nats_node: Option<String>,
     /// The newest protocol of the spawner that runs, and of the one that starts next.
     protocol: u16,
     next_protocol: u16,
@@ -160,6 +162,7 @@ impl SpawnerModel {
     pub(crate) fn new() -> Self {
         Self {
             link: FndLink::default(),
+            nats_node: None,
             protocol: PROTOCOL_MAX,
             next_protocol: PROTOCOL_MAX,
             connection: 0,

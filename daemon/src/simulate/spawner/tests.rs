@@ -3,7 +3,7 @@
 use super::contents::SourceContent;
 use super::*;
 use crate::workers::link::{Incoming, SpawnerConnection};
-use fnd_wire::frame::{Hello, PROTOCOL_MIN, Spawn};
+use fnd_wire::frame::{Hello, Lease, PROTOCOL_MIN, Spawn};
 use std::path::Path;
 use tokio::runtime::Runtime;
 
@@ -178,6 +178,44 @@ fn a_sigterm_that_comes_after_the_end_is_told_to_the_next_fnd() {
         panic!("{told:?}");
     };
     assert!(matches!(held.termed, Some((_, TermCause::Asked))), "{held:?}");
+    assert!(bench.defects().is_empty());
+}
+
+/// As the real one does (`spawner/tests/leases.rs`).
+#[test]
+fn a_process_whose_lease_is_not_renewed_is_ended() {
+    let content = SourceContent(0);
+    let mut bench = Bench::new(content);
+    bench.connect();
+    bench.install();
+    bench.order(1, content);
+    bench.serve();
+    let at = |bench: &mut Bench, seconds| {
+        bench.now.mono = Duration::from_secs(seconds);
+        bench.serve()
+    };
+    let lease = |bench: &mut Bench, until_ms| {
+        let worker = WorkerId(1);
+        bench.ask(&Request::Lease(Lease { worker, until_ms }));
+        bench.serve()
+    };
+    assert_eq!(lease(&mut bench, Some(104_000)), [Reply::Done]);
+    assert_eq!(at(&mut bench, 103), []);
+    lease(&mut bench, Some(109_000));
+    assert_eq!(at(&mut bench, 107), [], "it was renewed");
+    lease(&mut bench, None);
+    assert_eq!(at(&mut bench, 200), [], "it has ended, and the process goes on");
+    lease(&mut bench, Some(201_000));
+    let mut told = at(&mut bench, 202);
+    told.extend(lease(&mut bench, Some(900_000)));
+    told.extend(at(&mut bench, 208));
+    let is_end = |reply: &Reply| matches!(reply, Reply::Exited(exited) if exited.late.is_some());
+    assert!(told.iter().any(is_end), "it was renewed too late: {told:?}");
+    let told = bench.connect();
+    let [Reply::Held(held), Reply::Exited(_)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert!(matches!(held.termed, Some((_, TermCause::TimeUp))), "{held:?}");
     assert!(bench.defects().is_empty());
 }
 

@@ -23,7 +23,7 @@ pub(super) struct ContentVerdict {
     pub(super) run: Option<Bytes>,
 }
 
-/// The judge, with the verdicts that it has given. The same question always has the same answer, and an answer takes
+/// The judge of a node, with the verdicts that it has given. The same question always has the same answer, and an answer takes
 /// longer than everything else that an installation does here.
 struct Verdicts {
     judge: Judge,
@@ -32,27 +32,42 @@ struct Verdicts {
 }
 
 thread_local! {
-    static VERDICTS: RefCell<Verdicts> = RefCell::new(Verdicts::new());
+    /// By the name that the node has in `[events.nats]`, if its configuration has that.
+    static VERDICTS: RefCell<BTreeMap<Option<String>, Verdicts>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+fn with_verdicts<T>(node: Option<&str>, read: impl FnOnce(&mut Verdicts) -> T) -> T {
+    VERDICTS.with_borrow_mut(|all| {
+        let verdicts = all.entry(node.map(str::to_owned));
+        read(verdicts.or_insert_with(|| Verdicts::new(node)))
+    })
 }
 
 /// Judges a content of a function, or prepares the check of its syntax.
-pub(super) fn judge(function: &FunctionName, content: SourceContent, is_check: bool) -> Rc<ContentVerdict> {
-    VERDICTS.with_borrow_mut(|verdicts| verdicts.judge(function, content, is_check))
+pub(super) fn judge(
+    node: Option<&str>,
+    function: &FunctionName,
+    content: SourceContent,
+    is_check: bool,
+) -> Rc<ContentVerdict> {
+    with_verdicts(node, |verdicts| verdicts.judge(function, content, is_check))
 }
 
-/// Returns the verdict on the configuration, as the frame for fnd.
-pub(super) fn settings() -> SettingsRead {
+/// Returns the verdict on the configuration of a node, as the frame for fnd.
+pub(super) fn settings(node: Option<&str>) -> SettingsRead {
     SettingsRead {
-        document: VERDICTS.with_borrow(|verdicts| verdicts.settings.clone()),
+        document: with_verdicts(node, |verdicts| verdicts.settings.clone()),
         problems: Vec::new(),
         applied: true,
     }
 }
 
 impl Verdicts {
-    fn new() -> Self {
+    fn new(node: Option<&str>) -> Self {
+        let of_node = |node| format!("[events.nats]\nservers = \"nats://n1:4222\"\nnode = \"{node}\"\n");
+        let text = format!("{SETTINGS}{}", node.map(of_node).unwrap_or_default());
         let settings = JudgeRequest::Settings(JudgeSettings {
-            files: vec![judged_file("/etc/fnd/fnd.toml".to_owned(), SETTINGS)],
+            files: vec![judged_file("/etc/fnd/fnd.toml".to_owned(), &text)],
             runtimes: runtimes(),
         });
         let mut judge = Judge::new();
@@ -72,7 +87,7 @@ impl Verdicts {
         if let Some(known) = self.known.get(&key) {
             return Rc::clone(known);
         }
-        let manifest = content.manifest();
+        let manifest = content.manifest(function);
         let asked = JudgeFunction {
             name: function.clone(),
             files: vec![judged_file(
@@ -124,14 +139,14 @@ pub(crate) fn judged_file(path: String, text: &str) -> JudgedFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::spawner::contents::Fate;
+    use crate::simulate::spawner::contents::{Fate, MESSAGE_FUNCTIONS};
     use fnd_manifest::judge::Verdict;
 
     #[test]
     fn the_judge_refuses_those_contents_only_that_are_to_be_refused() {
         let name = FunctionName::new("f").unwrap();
         for content in (0..=u8::MAX).map(SourceContent) {
-            let judged = judge(&name, content, false);
+            let judged = judge(None, &name, content, false);
             let verdict: Verdict = serde_json::from_slice(&judged.document.0).unwrap();
             let is_refused = content.fate() == Fate::Refused;
             assert_eq!(
@@ -140,6 +155,18 @@ mod tests {
                 verdict.diagnostics
             );
             assert_eq!(judged.run.is_some(), content.has_tree(), "{content:?}");
+        }
+    }
+
+    #[test]
+    fn functions_of_messages_are_accepted_where_the_node_has_a_server() {
+        for function in MESSAGE_FUNCTIONS {
+            let name = FunctionName::new(function.name).unwrap();
+            for content in [0, 1].map(SourceContent) {
+                let judged = judge(Some("vm1"), &name, content, false);
+                let verdict: Verdict = serde_json::from_slice(&judged.document.0).unwrap();
+                assert!(judged.is_accepted, "{}: {:?}", function.name, verdict.diagnostics);
+            }
         }
     }
 }

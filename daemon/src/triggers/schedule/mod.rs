@@ -18,7 +18,7 @@ use fnd_core::lifecycle::rules::overlap;
 use fnd_core::records::LastSlot;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, CauseSlots};
-use fnd_core::records::outcome::{Skip, Trigger};
+use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;
 use fnd_core::run::Submit;
 use fnd_core::triggers::schedule::{Marks, Occurrence, SchedulePlan, Schedules, SlotSpan, Timing};
@@ -199,7 +199,7 @@ pub(crate) fn submission(
         payload,
         overlap: Some(overlap(rule)),
         asks_dead_letter: dead_letters,
-        skipped: missed.map(|span| (Skip::Missed, missed_why(&span).into())),
+        skipped: missed.map(|span| (Reason::Skipped(Skip::Missed), missed_why(&span).into())),
         mark: Some(mark),
         ..new_submit(function, Trigger::Schedule)
     })

@@ -111,8 +111,8 @@ async fn missed_slots_are_recorded_first_and_the_run_follows_once_they_are_store
     let last = |submit: &Submit| submit.mark.as_ref().map(|mark| mark.last_ms);
     let submits = submitted(&mut timer, now);
     let [missed] = &submits[..] else { panic!("{submits:?}") };
-    let (skip, why) = missed.skipped.as_ref().unwrap();
-    assert_eq!(*skip, Skip::Missed);
+    let (reason, why) = missed.skipped.as_ref().unwrap();
+    assert_eq!(*reason, Reason::Skipped(Skip::Missed));
     assert!(why.contains("runs from 2026-11-22T00:01:00.000Z to "), "{why}");
     assert_eq!(last(missed), Some(START + 7 * MINUTE));
     assert!(submitted(&mut timer, now).is_empty(), "the ledger has not answered");

@@ -34,6 +34,7 @@ pub fn adoption_record(bytes: &[u8]) {
                     record: *member_record,
                     age,
                     ended,
+                    is_fenced: false,
                 }))
             }
         }

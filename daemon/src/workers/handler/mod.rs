@@ -134,7 +134,7 @@ impl Workers {
             invocation: attempt.invocation.to_string().into(),
             attempt: attempt.attempt.0,
             poll: attempt.poll,
-            trigger: attempt.trigger.as_str().into(),
+            trigger: attempt.seen_trigger().as_str().into(),
             deadline_ms: attempt.deadline_ms,
             traceparent: environment::span(attempt).traceparent().into(),
             content_type: payload.content_type.as_deref().map(Into::into),

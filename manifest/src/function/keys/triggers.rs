@@ -112,7 +112,7 @@ impl HttpRoute {
 }
 
 keys! {
-    const TEST {
+    pub(super) const TEST {
         /// Values that the place must not have.
         not = Either(&Text(TextKind::Any), &TEXTS), example ["refs/heads/main"];
         /// Regular expression that the value must match.

@@ -7,6 +7,7 @@
 //! - `dependencies`: where dependencies are found, and their build
 //! - `good`: what is accepted
 //! - `handlers`: handlers, HTTP programs and services
+//! - `nats`: messages of NATS
 //! - `random`: arbitrary bytes
 //! - `sandbox`: `[sandbox]`
 //! - `shipped`: the files in `config/`
@@ -30,6 +31,7 @@ mod credentials;
 mod dependencies;
 mod good;
 mod handlers;
+mod nats;
 mod random;
 mod sandbox;
 pub(crate) mod shipped;

@@ -50,7 +50,22 @@ impl World {
         });
     }
 
+    /// The register answers late: the invocation of the claim may have ended, or was put back, while it was asked.
+    pub(super) fn registered(&mut self, claim: InvocationRecord) {
+        let id = claim.id;
+        if self.s.is_claiming(id) {
+            self.stores_claim(claim);
+        } else {
+            let pause = Duration::ZERO;
+            self.handle(Event::ClaimPutOff { id, pause });
+        }
+    }
+
+    /// The register and the ledger answer all claims.
     pub(super) fn answer_claims(&mut self, fine: bool) {
+        for claim in std::mem::take(&mut self.to_register) {
+            self.registered(claim);
+        }
         let ids = std::mem::take(&mut self.to_claim);
         for id in &ids {
             self.ledger.get_mut(id).unwrap().claim_over(fine);
@@ -62,6 +77,40 @@ impl World {
                 Event::ClaimFailed(ids)
             });
         }
+    }
+
+    /// The register does not take a claim, or the lease is over when the ledger has stored it.
+    pub(super) fn put_off(&mut self, which: u8, pause: Duration) {
+        let registering = self.to_register.len();
+        let Some(at) = choose(which, registering + self.to_claim.len()) else {
+            return;
+        };
+        let id = if at < registering {
+            self.to_register.remove(at).id
+        } else {
+            let id = self.to_claim.remove(at - registering);
+            self.ledger.get_mut(&id).unwrap().claim_over(false);
+            id
+        };
+        self.handle(Event::ClaimPutOff { id, pause });
+    }
+
+    /// Another node has the work of an invocation (`has_it`), or may have it.
+    pub(super) fn other_node(&mut self, which: u8, has_it: bool) {
+        let shared: Vec<InvocationId> = self
+            .ledger
+            .iter()
+            .filter(|(_, entry)| entry.is_shared())
+            .map(|(id, _)| *id)
+            .collect();
+        let Some(at) = choose(which, shared.len()) else {
+            return;
+        };
+        let id = shared[at];
+        self.handle(match has_it {
+            true => Event::Superseded { id, node: "vm2".into() },
+            false => Event::Withdraw(id),
+        });
     }
 
     pub(super) fn answer_spawn(&mut self, which: u8, fine: bool) {

@@ -3,7 +3,7 @@
 use super::{Entry, Process, RETRIES, Step, World, variant};
 use crate::records::cause::Cause;
 use crate::records::cause::DEPTH_MAX;
-use crate::records::outcome::{Class, Reason, RunState};
+use crate::records::outcome::{Class, Reason, RunState, Trigger};
 use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Action, Answer, AttemptOrder, CallOrder, Event, Notice, SpawnOrder};
 use crate::run_state::invocation::InvocationStage;
@@ -100,6 +100,29 @@ impl World {
                 self.stands(*stands);
             }
             Action::Update(stands) => self.stands(*stands),
+            Action::Withdraw(id) => {
+                let entry = self.ledger.get_mut(&id).expect("nothing was withdrawn");
+                assert!(entry.accepted.durable && !entry.is_final());
+                assert_eq!((entry.begun, entry.ended), (0, 0), "an attempt has begun");
+                let state = entry.record.as_ref().map_or(RunState::Queued, |record| record.state);
+                assert!(
+                    entry.claim.is_none() && state == RunState::Queued,
+                    "its claim is on disk"
+                );
+                entry.withdrawn = true;
+                self.to_store.retain(|other| *other != id);
+            }
+            Action::Supersede(stands, _) => {
+                assert!(stands.state == RunState::Interrupted && stands.durable && stands.attempts > 0);
+                assert!(
+                    !self.followed.contains(&stands.id),
+                    "calls follow an end that does not count"
+                );
+                self.stands(*stands);
+            }
+            Action::Follow(id, _) => {
+                self.followed.insert(id);
+            }
             Action::PutBack(attempt, stands) => {
                 let entry = self.ledger.get_mut(&stands.id).expect("nothing was put back");
                 assert_eq!((entry.begun, stands.attempts), (attempt.0, attempt.0 - 1));
@@ -142,7 +165,6 @@ impl World {
             | Action::Refused(..)
             | Action::CanaryServes(..)
             | Action::TrialFailed { .. }
-            | Action::Follow(..)
             | Action::CanaryFailed(_)
             | Action::EnabledChanged(_)
             | Action::StoreCaller(_) => {}
@@ -159,6 +181,7 @@ impl World {
             claim: None,
             claimed: None,
             begun: 0,
+            withdrawn: false,
         };
         assert!(self.ledger.insert(id, entry).is_none(), "{id} accepted twice");
     }
@@ -340,12 +363,24 @@ impl World {
 
     fn claim(&mut self, stands: InvocationRecord) {
         assert!(!self.draining && self.spawner, "a claim after the end");
-        let entry = self.ledger.get_mut(&stands.id).expect("a claim of nothing");
+        let entry = &self.ledger[&stands.id];
         assert!(entry.accepted.durable && entry.stored && !entry.is_final());
-        assert!(!self.to_claim.contains(&stands.id), "claimed twice");
+        let mut registering = self.to_register.iter();
+        let is_claimed = self.to_claim.contains(&stands.id) || registering.any(|claim| claim.id == stands.id);
+        assert!(!is_claimed, "claimed twice");
         assert_eq!((stands.state, stands.attempts), (RunState::Running, entry.ended + 1));
-        self.to_claim.push(stands.id);
-        entry.claim = Some(stands);
+        match entry.is_shared() {
+            true => self.to_register.push(stands),
+            false => self.stores_claim(stands),
+        }
+    }
+
+    /// The ledger stores a claim.
+    pub(super) fn stores_claim(&mut self, claim: InvocationRecord) {
+        let entry = self.ledger.get_mut(&claim.id).expect("a claim of nothing");
+        assert!(!entry.is_final(), "a claim after the final record");
+        self.to_claim.push(claim.id);
+        entry.claim = Some(claim);
     }
 
     fn call(&mut self, order: &CallOrder) {
@@ -433,7 +468,8 @@ impl World {
             self.step(&Step::WaitForDeadline);
             let coming = |process: &Process| !process.started || (process.is_pooled() && process.ready.is_none());
             let quiet = before == self.log.len() && self.s.next_deadline().is_none();
-            let stored = self.to_store.is_empty() && self.to_publish.is_empty() && self.to_claim.is_empty();
+            let claimed = self.to_claim.is_empty() && self.to_register.is_empty();
+            let stored = self.to_store.is_empty() && self.to_publish.is_empty() && claimed;
             if quiet && stored && !self.processes.values().any(coming) {
                 break;
             }
@@ -516,13 +552,19 @@ fn order_key(entry: &Entry) -> Option<&str> {
 }
 
 impl Entry {
+    /// Says whether several nodes may have it: that is what nobody waits for.
+    pub(super) fn is_shared(&self) -> bool {
+        let accepted = &self.accepted;
+        accepted.durable && accepted.key.is_none() && accepted.trigger == Trigger::Manual
+    }
+
     /// Says whether an attempt of it runs.
     pub(super) fn is_running(&self) -> bool {
         self.begun > self.ended && !self.is_final()
     }
 
     fn is_final(&self) -> bool {
-        self.record.as_ref().is_some_and(|record| record.state.is_final())
+        self.withdrawn || self.record.as_ref().is_some_and(|record| record.state.is_final())
     }
 
     /// Says whether the record has the end of an attempt, or of the invocation.

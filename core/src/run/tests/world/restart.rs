@@ -39,6 +39,8 @@ impl World {
                 self.ledger.remove(&accepted.id);
             }
         }
+        // The ledger has nothing of these.
+        self.to_register.clear();
         for id in std::mem::take(&mut self.to_claim) {
             // The claim may be on disk although fnd has not heard of it.
             self.ledger.get_mut(&id).unwrap().claim_over(exits > 0);
@@ -121,6 +123,7 @@ impl World {
                 record: serde_json::from_str(&record).unwrap(),
                 age: self.now.mono - process.since,
                 ended: false,
+                is_fenced: false,
             })
         };
         started.filter_map(member).collect()

@@ -27,9 +27,27 @@ pub(in crate::run::tests) enum Step {
         which: u8,
         fine: bool,
     },
-    /// All claims that are being stored succeed, or all fail.
+    /// The register of all nodes answers a claim, maybe late.
+    Register {
+        which: u8,
+    },
+    /// All claims that are being stored succeed, or all fail. The register answers before.
     Claim {
         fine: bool,
+    },
+    /// The register does not take one of the claims, or the lease is over when one is stored.
+    PutOff {
+        which: u8,
+        ms: u16,
+    },
+    /// The lease on an invocation was not renewed in time.
+    LoseLease {
+        which: u8,
+    },
+    /// Another node has the work of an invocation, or may have it.
+    OtherNode {
+        which: u8,
+        has_it: bool,
     },
     Spawn {
         which: u8,

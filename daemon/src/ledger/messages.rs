@@ -1,0 +1,224 @@
+//! Stores which messages of NATS this node has and how far it has come with each, and reads them for the connection.
+//!
+//! ```text
+//! stored with its invocation: open ─▶ its final record: ending ─▶ acknowledged: closed ─▶ forgotten
+//!                              │        ▲ │
+//!                              │        │ └─ another node's record counts: superseded ─▶ forgotten, or open again
+//!                              │        └─ acknowledged once it is stored: accepted
+//!                              └─ not begun and given back: no row
+//! ```
+
+use super::query::{LedgerReader, QueryError};
+use super::rows::{self, blob, int};
+use super::store::StoreError;
+use fnd_core::records::{Accepted, MessageMark, StreamPlace};
+use fnd_core::triggers::nats::delivery::LocalStep;
+use fnd_core::triggers::nats::memory::{FORGOTTEN_AT_ONCE, KnownMessage, MessageMemory};
+use fnd_wire::ids::{FunctionName, InvocationId};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use std::sync::Arc;
+
+/// The columns that [`known`] reads, in this order.
+pub(super) const KNOWN: &str = "message.invocation, message.function, message.key, stream, created_ns, sequence, consumer, ack, \
+    revision, step, received_ms, begun";
+
+/// Stores the message of an accepted invocation, in its transaction: after a crash this node either has the message, or the server
+/// delivers it again.
+pub(super) fn store_mark(db: &Connection, accepted: &Accepted, mark: &MessageMark) -> Result<(), StoreError> {
+    // A message that another node has taken over may come back to this node.
+    let sql = "DELETE FROM message WHERE function = ?1 AND key = ?2 AND step = 'superseded'";
+    db.prepare_cached(sql)?
+        .execute(params![accepted.function.as_str(), mark.key])?;
+    let step = match mark.is_accepted {
+        true => LocalStep::Accepted,
+        false => LocalStep::Open,
+    };
+    // A retry may bring a message that is stored already. Another invocation of the same message is refused.
+    let sql =
+        "INSERT INTO message (invocation, function, key, stream, created_ns, sequence, consumer, ack, revision, step,
+            received_ms, begun)
+        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?12, ?10, ?11
+        WHERE NOT EXISTS (SELECT 1 FROM message WHERE invocation = ?1)";
+    db.prepare_cached(sql)?.execute(params![
+        blob(accepted.id),
+        accepted.function.as_str(),
+        mark.key,
+        mark.place.stream,
+        int(mark.place.created_ns),
+        int(mark.place.sequence),
+        mark.consumer,
+        mark.ack,
+        mark.revision.map(int),
+        int(mark.received_ms),
+        mark.begun,
+        step.as_str(),
+    ])?;
+    if mark.begun > 0 {
+        // How the last of them ended is not known: if fnd is killed now, the next fnd finds an attempt that was lost.
+        let sql = "UPDATE invocation SET state = 'running', attempts = ?2 WHERE id = ?1 AND state = 'queued' AND attempts = 0";
+        db.prepare_cached(sql)?
+            .execute(params![blob(accepted.id), mark.begun])?;
+    }
+    Ok(())
+}
+
+/// Says whether the message of an invocation is stored.
+pub(super) fn is_stored(db: &Connection, id: InvocationId) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM message WHERE invocation = ?1)";
+    db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
+}
+
+/// Stores a change of what is remembered.
+pub(super) fn store(db: &Connection, memory: &MessageMemory) -> Result<(), StoreError> {
+    match memory {
+        MessageMemory::Renewed { id, ack } => {
+            let sql = "UPDATE message SET ack = ?2 WHERE invocation = ?1";
+            db.prepare_cached(sql)?.execute(params![blob(*id), ack])?;
+        }
+        MessageMemory::Claimed { id, revision } => claimed(db, *id, *revision)?,
+        MessageMemory::Step { id, step } => {
+            let sql = "UPDATE message SET step = ?2 WHERE invocation = ?1";
+            db.prepare_cached(sql)?.execute(params![blob(*id), step.as_str()])?;
+        }
+        MessageMemory::Forget { before_ms } => {
+            let sql = "DELETE FROM message WHERE invocation IN (SELECT invocation FROM message
+                WHERE received_ms < ?1 AND step IN ('closed', 'superseded') ORDER BY received_ms LIMIT ?2)";
+            db.prepare_cached(sql)?
+                .execute(params![int(*before_ms), FORGOTTEN_AT_ONCE])?;
+        }
+    }
+    Ok(())
+}
+
+/// Stores the revision of the claim that this node has written.
+pub(super) fn claimed(db: &Connection, id: InvocationId, revision: u64) -> rusqlite::Result<()> {
+    let sql = "UPDATE message SET revision = ?2 WHERE invocation = ?1";
+    db.prepare_cached(sql)?
+        .execute(params![blob(id), int(revision)])
+        .map(drop)
+}
+
+/// Stores that the invocation of a message has its final record, in the transaction of that record.
+pub(super) fn ends(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
+    let sql = "UPDATE message SET step = 'ending' WHERE invocation = ?1 AND step IN ('open', 'accepted')";
+    db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
+}
+
+/// Says whether the end of an invocation is to be told to the server.
+pub(super) fn is_ending(db: &Connection, id: InvocationId) -> rusqlite::Result<bool> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM message WHERE invocation = ?1 AND step = 'ending')";
+    db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
+}
+
+/// Deletes an invocation of which nothing has begun, with its payload and its message.
+pub(super) fn withdraw(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
+    let sql = "DELETE FROM invocation WHERE id = ?1 AND durable AND attempts = 0 AND ended_ms IS NULL";
+    if db.prepare_cached(sql)?.execute([blob(id)])? == 0 {
+        return Ok(());
+    }
+    for sql in [
+        "DELETE FROM body WHERE invocation = ?1",
+        "DELETE FROM message WHERE invocation = ?1",
+    ] {
+        db.prepare_cached(sql)?.execute([blob(id)])?;
+    }
+    Ok(())
+}
+
+/// Stores that the record of another node counts in place of that of an invocation, which is no dead letter from then on.
+pub(super) fn supersede(db: &Connection, id: InvocationId, node: &str) -> Result<(), StoreError> {
+    let sql = "UPDATE invocation SET superseded_by = ?2, dead = 0 WHERE id = ?1";
+    db.prepare_cached(sql)?.execute(params![blob(id), node])?;
+    let sql = "UPDATE message SET step = 'superseded' WHERE invocation = ?1";
+    db.prepare_cached(sql)?.execute([blob(id)])?;
+    Ok(())
+}
+
+/// Reads a message from the columns [`KNOWN`]; whether its invocation is interrupted is read separately.
+pub(super) fn known(row: &Row<'_>) -> rusqlite::Result<KnownMessage> {
+    let text = |column: usize| Ok::<Arc<str>, rusqlite::Error>(row.get_ref(column)?.as_str()?.into());
+    let step = rows::word(row, 9, LocalStep::parse)?;
+    Ok(KnownMessage {
+        id: rows::id(row, 0)?,
+        function: rows::function(row, 1)?,
+        mark: MessageMark {
+            key: text(2)?,
+            place: StreamPlace {
+                stream: text(3)?,
+                created_ns: row.get(4)?,
+                sequence: row.get(5)?,
+            },
+            consumer: text(6)?,
+            ack: text(7)?,
+            revision: row.get(8)?,
+            received_ms: row.get(10)?,
+            begun: row.get(11)?,
+            is_accepted: step == LocalStep::Accepted,
+        },
+        step,
+        is_interrupted: false,
+    })
+}
+
+/// Reads the message of an unfinished invocation.
+pub(super) fn mark(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<MessageMark>> {
+    let sql = format!("SELECT {KNOWN} FROM message WHERE invocation = ?1");
+    let found = db.prepare_cached(&sql)?.query_row([blob(id)], known).optional()?;
+    Ok(found.map(|found| found.mark))
+}
+
+/// Corrects what a damaged ledger may have left: a message without its invocation is delivered again, and the end of one that has
+/// ended is told.
+pub(super) fn tidy(db: &Connection) -> rusqlite::Result<()> {
+    // The list of steps is that of the index, which is not used for another one.
+    db.execute(
+        "DELETE FROM message WHERE step IN ('open', 'accepted', 'ending') AND step <> 'ending'
+        AND NOT EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation)",
+        [],
+    )?;
+    db.execute(
+        "UPDATE message SET step = 'ending' WHERE step IN ('open', 'accepted', 'ending') AND step <> 'ending'
+        AND EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation AND ended_ms IS NOT NULL)",
+        [],
+    )
+    .map(drop)
+}
+
+/// Reads the messages whose end the server does not know yet, oldest first.
+pub(super) fn open(db: &Connection) -> rusqlite::Result<Vec<KnownMessage>> {
+    select(
+        db,
+        "step IN ('open', 'accepted', 'ending') ORDER BY message.invocation",
+        [],
+    )
+}
+
+/// Reads the messages for which a condition holds.
+fn select(db: &Connection, condition: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<KnownMessage>> {
+    let sql = format!(
+        "SELECT {KNOWN}, state IS 'interrupted' FROM message LEFT JOIN invocation ON invocation.id = message.invocation
+        WHERE {condition}"
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    let read = |row: &Row<'_>| {
+        Ok(KnownMessage {
+            is_interrupted: row.get(12)?,
+            ..known(row)?
+        })
+    };
+    statement.query_map(values, read)?.collect()
+}
+
+impl LedgerReader {
+    /// Returns what is known of the message of a function with this key.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn message(&self, function: FunctionName, key: Arc<str>) -> Result<Option<KnownMessage>, QueryError> {
+        self.ask(move |db| {
+            let condition = "message.function = ?1 AND message.key = ?2";
+            Ok(select(db, condition, params![function.as_str(), key])?.pop())
+        })
+        .await
+    }
+}

@@ -1,0 +1,188 @@
+//! From a delivery, or the claim of another node on it, to an invocation whose row is on the disk. With `ack = "accept"` the server
+//! forgets the message then.
+
+use super::books::{KnownClaim, MessageStage, OpenMessage, Question};
+use super::fact::WriteRefused;
+use super::node::NodeKey;
+use super::proofs::ReadClaim;
+use super::request::{AckSignal, NatsRequest};
+use super::submission::{DeliveredWork, submission};
+use super::{MessageEffect, Messages};
+use fnd_core::records::MessageMark;
+use fnd_core::run::{Now, TakenOver};
+use fnd_core::triggers::nats::claim::ClaimRecord;
+use fnd_core::triggers::nats::delivery::{GIVE_BACK_LEAST, Takeover};
+use fnd_core::triggers::nats::rules::NatsRules;
+use fnd_wire::ids::InvocationId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon a message comes again that the supervisor or the ledger has refused.
+pub(super) const REFUSED: Duration = Duration::from_secs(5);
+
+impl Messages {
+    /// Makes a submission of a delivery.
+    pub(super) fn accept(
+        &mut self,
+        now: Now,
+        number: u64,
+        rules: &Arc<NatsRules>,
+        taken: Option<(ClaimRecord, u64, Takeover)>,
+    ) {
+        let Some(pending) = self.deliveries.remove(&number) else {
+            return;
+        };
+        let Some(entry) = self.entries.get(&pending.message.entry) else {
+            return self.give_back(pending.message.ack, GIVE_BACK_LEAST);
+        };
+        let id = pending.id;
+        let mark = MessageMark {
+            key: Arc::clone(&pending.key),
+            place: pending.message.place.clone(),
+            consumer: rules.consumer.as_str().into(),
+            ack: Arc::clone(&pending.message.ack),
+            revision: taken.as_ref().map(|(_, revision, _)| *revision),
+            received_ms: now.unix_ms,
+            begun: taken.as_ref().map_or(0, |(_, _, takeover)| takeover.attempts),
+            is_accepted: !rules.claims(),
+        };
+        let submit = submission(DeliveredWork {
+            id,
+            function: entry.function.clone(),
+            message: &pending.message,
+            read: &pending.read,
+            body_max: entry.wanted.body_max,
+            replaces: entry.wanted.replaces,
+            mark: mark.clone(),
+            taken_over: taken.as_ref().map(|(_, _, takeover)| TakenOver {
+                message: takeover.message.clone(),
+                is_last: takeover.is_last,
+            }),
+        });
+        let number = pending.message.entry;
+        let message = OpenMessage {
+            entry: Some(number),
+            rules: Some(Arc::clone(rules)),
+            targets: entry.wanted.targets.clone(),
+            signal_at: now.mono.saturating_add(rules.beat()),
+            keep_at: self.keep_at(now),
+            term: taken.as_ref().and_then(|(claim, _, takeover)| {
+                let lost = claim.lost;
+                takeover
+                    .is_last
+                    .then(|| format!("fnd: begun {lost} times without an end"))
+            }),
+            claim: match taken {
+                Some((claim, revision, _)) => KnownClaim::Written(claim, revision),
+                None => KnownClaim::None,
+            },
+            ..OpenMessage::new(submit.function.clone(), mark)
+        };
+        self.not_elsewhere(&submit.function, pending.message.place.sequence);
+        self.keys.insert((submit.function.clone(), pending.key), id);
+        self.open.insert(id, message);
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.here = entry.here.saturating_add(1);
+        }
+        self.schedule(id);
+        self.out.push(MessageEffect::Submit(Box::new(submit)));
+    }
+
+    /// Replaces the claim of another node with one of this node.
+    pub(super) fn take_over(&mut self, now: Now, number: u64, takeover: Takeover) {
+        let node = self.node.as_ref().map(|node| node.name.clone()).unwrap_or_default();
+        let Some(pending) = self.deliveries.get_mut(&number) else {
+            return;
+        };
+        let ReadClaim::Found(claim, _) = &pending.claim else {
+            return;
+        };
+        if !matches!(self.node_key, NodeKey::Own(_)) {
+            return self.drop_delivery(number, GIVE_BACK_LEAST);
+        }
+        // A duplicate goes on in place of the message that is gone.
+        let taken = ClaimRecord {
+            stream: pending.message.place.stream.to_string(),
+            sequence: pending.message.place.sequence,
+            ..claim.taken_over((&node, self.name.process()), pending.id, now.unix_ms)
+        };
+        let (key, value, replaces) = (Arc::clone(&pending.key), taken.bytes(), Some(takeover.revision));
+        let question = Question::TakeOver(number, Box::new((taken, takeover)));
+        self.ask_to_write(question, key, value, replaces);
+    }
+
+    /// Takes the answer to that.
+    pub(super) fn taken_over(
+        &mut self,
+        now: Now,
+        number: u64,
+        (taken, takeover): (ClaimRecord, Takeover),
+        result: &Result<u64, WriteRefused>,
+    ) {
+        // The write may have changed the claim all the same: the next delivery reads the claim again.
+        let Ok(revision) = result else {
+            return self.drop_delivery(number, GIVE_BACK_LEAST);
+        };
+        let entry = self.deliveries.get(&number).map(|pending| pending.message.entry);
+        let rules = entry.and_then(|entry| Some(Arc::clone(&self.entries.get(&entry)?.wanted.rules)));
+        match rules {
+            Some(rules) => self.accept(now, number, &rules, Some((taken, *revision, takeover))),
+            None => self.drop_delivery(number, GIVE_BACK_LEAST),
+        }
+    }
+
+    /// The supervisor does not take the submission of a message.
+    pub(crate) fn refused(&mut self, now: Now, id: InvocationId) {
+        let message = self.open.get(&id);
+        let is_storing = message.is_some_and(|message| matches!(message.stage, MessageStage::Storing));
+        let Some(message) = is_storing.then(|| self.forget(id)).flatten() else {
+            return;
+        };
+        // It was taken over from another node. Any node may go on with it now.
+        self.let_go_of(now, id, &message);
+        self.refuse(now, message.entry, message.mark.ack);
+    }
+
+    /// Takes the ledger's answer to a submission.
+    pub(crate) fn stored(&mut self, now: Now, id: InvocationId, is_stored: bool) {
+        if !is_stored {
+            return self.refused(now, id);
+        }
+        if let Some(message) = self.open.get_mut(&id)
+            && matches!(message.stage, MessageStage::Storing)
+        {
+            message.stage = MessageStage::Open;
+            if message.mark.is_accepted {
+                // If this is lost, the message comes again and is known.
+                let ack = Arc::clone(&message.mark.ack);
+                self.settle_delivery(ack);
+            }
+        }
+    }
+
+    /// Gives a delivery back that this node cannot take, and asks for nothing for its entry for a while.
+    pub(super) fn refuse(&mut self, now: Now, entry: Option<u32>, ack: Arc<str>) {
+        if let Some(entry) = entry.and_then(|number| self.entries.get_mut(&number)) {
+            entry.paused_until = Some(now.mono.saturating_add(REFUSED));
+        }
+        self.give_back(ack, REFUSED);
+    }
+
+    pub(super) fn refuse_delivery(&mut self, now: Now, number: u64) {
+        if let Some(pending) = self.deliveries.remove(&number) {
+            self.refuse(now, Some(pending.message.entry), pending.message.ack);
+        }
+    }
+
+    pub(super) fn drop_delivery(&mut self, number: u64, pause: Duration) {
+        if let Some(pending) = self.deliveries.remove(&number) {
+            self.give_back(pending.message.ack, pause);
+        }
+    }
+
+    /// Gives a delivery back to the server.
+    pub(super) fn give_back(&mut self, ack: Arc<str>, pause: Duration) {
+        let signal = AckSignal::GiveBack(pause);
+        self.out.push(MessageEffect::Send(NatsRequest::Signal { ack, signal }));
+    }
+}

@@ -1,0 +1,413 @@
+//! The actions that are due: the renewal of the lease, then signs of life for messages, then ends that are tried again; and the fence.
+//!
+//! The renewal goes first: another node counts from when it hears of the renewal, and the server from the sign of life. If this node
+//! goes down between the two, the others have the proof of its silence when the server delivers the message again.
+
+use super::books::{ClaimPurpose, KnownClaim, MessageStage};
+use super::fact::EntryState;
+use super::node::NodeKey;
+use super::problems::DOWN_AFTER;
+use super::request::{AckSignal, NatsRequest};
+use super::{MessageEffect, Messages};
+use fnd_core::run::{Event, Now};
+use fnd_core::triggers::nats::claim::ClaimLimit;
+use fnd_core::triggers::nats::memory::MessageMemory;
+use fnd_core::triggers::nats::rules::{self, CLOCKS_DIFFER};
+use fnd_wire::ids::InvocationId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The beat where no entry has one.
+const BEAT: Duration = Duration::from_secs(10);
+/// The beat of a message whose rules are not known yet: that of the shortest `ack_wait`.
+const BEAT_LEAST: Duration = Duration::from_millis(650);
+/// A claim is written anew after so long, so that the bucket does not forget it.
+const KEEP: Duration = Duration::from_hours(1);
+/// If that fails, it is tried again after so long.
+const KEEP_AGAIN: Duration = Duration::from_mins(1);
+/// How often messages are forgotten.
+pub(super) const FORGET: Duration = Duration::from_mins(10);
+/// Two clocks that are read at the same moment differ by less.
+const CLOCKS_APART: Duration = Duration::from_millis(100);
+/// Most messages that are looked at at once.
+const LOOKED_AT: usize = 256;
+
+impl Messages {
+    /// Returns when [`Self::beat`] has something to do, by the monotonic clock.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.node.as_ref()?;
+        let node = match self.node_key {
+            NodeKey::Own(_) if self.connection.is_ready() => Some(self.lease.due_at(self.beat_of_node())),
+            NodeKey::Again(at) | NodeKey::Foreign(at) if self.connection.is_ready() => Some(at),
+            NodeKey::Unread | NodeKey::Again(_) | NodeKey::Asked | NodeKey::Own(_) | NodeKey::Foreign(_) => None,
+        };
+        let message = self.due.first().map(|(at, _)| *at);
+        let down = self.connection.counts_as_down_at(DOWN_AFTER);
+        let paused = self.entries.values().filter_map(|entry| entry.paused_until);
+        let asks = paused.chain(self.ask_again_at).min();
+        let forget = Some(self.forget_at);
+        let all = [node, self.lease.ends_at(), message, down, asks, self.start_at, forget];
+        all.into_iter().flatten().min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn beat(&mut self, now: Now) {
+        if self.node.is_none() {
+            return;
+        }
+        self.beat_node(now);
+        self.fence(now);
+        self.ask_again_at.take_if(|at| *at <= now.mono);
+        if self.start_at.take_if(|at| *at <= now.mono).is_some() {
+            self.out.push(MessageEffect::StartAgain);
+            self.tell_entries();
+        }
+        for entry in self.entries.values_mut() {
+            entry.paused_until.take_if(|until| *until <= now.mono);
+        }
+        for _ in 0..LOOKED_AT {
+            let Some((at, id)) = self.due.first().copied().filter(|(at, _)| *at <= now.mono) else {
+                break;
+            };
+            self.due.remove(&(at, id));
+            self.look_at(now, id);
+        }
+        if self.connection.tells_down(now.mono, DOWN_AFTER) {
+            self.out.push(MessageEffect::Changed);
+        }
+        if self.forget_at <= now.mono {
+            self.forget_at = now.mono.saturating_add(FORGET);
+            self.closed = 0;
+            let keeps = self.node.as_ref().map_or(Duration::ZERO, |node| node.keeps);
+            let before_ms = now.unix_ms.saturating_sub(ms(keeps));
+            self.out.push(MessageEffect::Store(MessageMemory::Forget { before_ms }));
+            // A message whose claim cannot be read comes again every minute at least.
+            let is_over = |(_, at): &mut (String, Duration)| at.saturating_add(FORGET * 2) <= now.mono;
+            if self.bad_claim.take_if(is_over).is_some() {
+                self.out.push(MessageEffect::Changed);
+            }
+            self.forget_elsewhere(now.mono);
+            self.ask_for_forsaken();
+        }
+    }
+
+    fn beat_node(&mut self, now: Now) {
+        if !self.connection.is_ready() {
+            return;
+        }
+        match self.node_key {
+            NodeKey::Own(_) if self.lease.due_at(self.beat_of_node()) <= now.mono => self.renew(now),
+            NodeKey::Again(at) | NodeKey::Foreign(at) if at <= now.mono => self.ask_for_node(now),
+            NodeKey::Unread | NodeKey::Again(_) | NodeKey::Asked | NodeKey::Own(_) | NodeKey::Foreign(_) => {}
+        }
+    }
+
+    /// Returns how often the key of the node is renewed.
+    fn beat_of_node(&self) -> Duration {
+        let beats = self.entries.values().map(|entry| entry.wanted.rules.beat());
+        // An attempt keeps the lease with which it was claimed, whatever its entry says by now, and also if there is none any more.
+        let running = self.lease.shortest().map(rules::beat);
+        beats.chain(running).min().unwrap_or(BEAT)
+    }
+
+    /// Takes for how long the machine was suspended since it was started. The other nodes have counted on meanwhile, and the clock
+    /// of this one has not.
+    pub(crate) fn was_suspended(&mut self, now: Now, suspended: Duration) {
+        let before = self.suspended.replace(suspended).unwrap_or(suspended);
+        let time = suspended.saturating_sub(before);
+        // The two clocks are read one after the other.
+        if time > CLOCKS_APART {
+            self.lease.slept(time, now.mono);
+            self.fence(now);
+        }
+    }
+
+    /// Ends the attempts whose time is over.
+    pub(super) fn fence(&mut self, now: Now) {
+        let lost = self.take_lost(now);
+        self.out.extend(lost.into_iter().flatten().map(MessageEffect::Event));
+    }
+
+    /// The same before another event, which may let an attempt begin. Returns the event that comes before that one. An attempt that
+    /// runs may have ended with the other event, so its own event comes after that.
+    pub(crate) fn over(&mut self, now: Now) -> Option<Event> {
+        let [waiting, running] = self.take_lost(now);
+        self.out.extend(running.map(MessageEffect::Event));
+        waiting
+    }
+
+    /// Returns the events about the attempts whose time is over: about those that have not begun, then about those that run.
+    fn take_lost(&mut self, now: Now) -> [Option<Event>; 2] {
+        if self.lease.ends_at().is_none_or(|at| at > now.mono) {
+            return [None, None];
+        }
+        let (mut waiting, mut running) = (Vec::new(), Vec::new());
+        for id in self.lease.fence(now.mono) {
+            let lost = (id, self.lease_of(id).unwrap_or_default());
+            self.count(id, |counters| counters.leases_lost += 1);
+            let message = self.open.get_mut(&id);
+            let runs = message.is_some_and(|message| {
+                message.is_leased = false;
+                message.attempt.is_some()
+            });
+            match runs {
+                true => running.push(lost),
+                false => waiting.push(lost),
+            }
+        }
+        [waiting, running].map(|lost| (!lost.is_empty()).then_some(Event::LeaseLost(lost)))
+    }
+
+    /// Looks at a message: whether a sign of life, its end, or its claim is due.
+    fn look_at(&mut self, now: Now, id: InvocationId) {
+        let beat = self.beat_of(id);
+        let Some(message) = self.open.get_mut(&id) else { return };
+        message.due_at = None;
+        if !self.connection.is_connected() {
+            return; // the next connection looks at all
+        }
+        if message.signal_at <= now.mono && !message.mark.is_accepted {
+            message.signal_at = now.mono.saturating_add(beat);
+            self.out.push(MessageEffect::Send(NatsRequest::Signal {
+                ack: Arc::clone(&message.mark.ack),
+                signal: AckSignal::Progress,
+            }));
+        }
+        if message.again_at.is_some_and(|at| at <= now.mono) {
+            message.again_at = None;
+            self.go_on(now, id);
+        } else {
+            self.keep_claim(now, id);
+        }
+        self.schedule(id);
+    }
+
+    /// Writes the claim on a message anew, if that is due.
+    pub(super) fn keep_claim(&mut self, now: Now, id: InvocationId) {
+        let knows_rules = self.rules_of(id).is_some();
+        let beat = self.beat_of(id);
+        let Some(message) = self.open.get_mut(&id) else { return };
+        // An fnd before this one has written it, or the bucket is another one. Where it is missing, it is written by the rules.
+        let is_lost = matches!(message.claim, KnownClaim::Unknown) && message.mark.revision.is_some() && knows_rules;
+        let keeps = (is_lost || matches!(message.claim, KnownClaim::Written(..)))
+            && matches!(message.stage, MessageStage::Open)
+            && !message.is_asking
+            && self.connection.is_ready()
+            && (message.keep_at <= now.mono || (message.attempt.is_none() && is_over_soon(now, &message.claim, beat)));
+        if keeps {
+            message.keep_at = now.mono.saturating_add(KEEP_AGAIN);
+            self.write_claim(now, id, ClaimPurpose::Keep);
+        }
+    }
+
+    /// Returns when a claim that is written now is written anew.
+    pub(super) fn keep_at(&self, now: Now) -> Duration {
+        let keep = self.node.as_ref().map_or(KEEP, |node| KEEP.min(node.keeps / 2));
+        now.mono.saturating_add(keep)
+    }
+
+    /// Returns how often the server gets a sign of life for a message. Its consumer may wait for less than the manifest says.
+    pub(super) fn beat_of(&self, id: InvocationId) -> Duration {
+        let own = self.rules_of(id).map_or(BEAT_LEAST, |rules| rules.beat());
+        let entry = self.open.get(&id).and_then(|message| message.entry);
+        match entry.and_then(|number| self.entries.get(&number)?.state.as_ref()) {
+            Some(EntryState::Ready { ack_wait, .. }) => own.min(*ack_wait / 3),
+            Some(EntryState::Gone(_) | EntryState::Stalled) | None => own,
+        }
+    }
+
+    /// Has a message looked at when something of it is due.
+    pub(super) fn schedule(&mut self, id: InvocationId) {
+        if !self.connection.is_connected() {
+            return; // the next connection looks at all
+        }
+        let Some(message) = self.open.get_mut(&id) else { return };
+        // The server waits for no sign of life of what it has forgotten.
+        let signal = (!message.mark.is_accepted).then_some(message.signal_at);
+        let at = message.again_at.into_iter().chain(signal).min();
+        if let Some(before) = std::mem::replace(&mut message.due_at, at) {
+            self.due.remove(&(before, id));
+        }
+        self.due.extend(at.map(|at| (at, id)));
+    }
+}
+
+/// Returns whole milliseconds.
+pub(super) fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Says whether the end that a claim promises may come before the claim is looked at again. Of work that waits for its next attempt
+/// that would be wrong: another node would record an attempt without an end.
+fn is_over_soon(now: Now, claim: &KnownClaim, beat: Duration) -> bool {
+    let soon = now.unix_ms.saturating_add(ms(beat * 2 + CLOCKS_DIFFER));
+    match claim {
+        KnownClaim::Written(claim, _) => matches!(claim.limit, ClaimLimit::Until(until_ms) if until_ms <= soon),
+        KnownClaim::None | KnownClaim::Unknown => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{
+        at, claim, function, open_message, record, sent, serving, up, wanted, wanted_entry, wrote_claim,
+    };
+    use super::*;
+    use crate::triggers::nats::MessageAttempt;
+    use fnd_core::records::InvocationRecord;
+    use fnd_core::records::outcome::{Reason, RunState};
+    use fnd_core::triggers::nats::claim::ClaimRecord;
+    use fnd_wire::ids::{Attempt, WorkerId};
+
+    const ID: InvocationId = InvocationId(1);
+
+    #[test]
+    fn each_message_gets_a_sign_of_life_in_each_beat() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
+        messages.schedule(ID);
+        messages.beat(at(10));
+        let signals = |messages: &mut Messages| {
+            let requests = sent(messages).into_iter();
+            requests
+                .filter(|request| {
+                    matches!(
+                        request,
+                        NatsRequest::Signal {
+                            signal: AckSignal::Progress,
+                            ..
+                        }
+                    )
+                })
+                .count()
+        };
+        assert_eq!(signals(&mut messages), 1);
+        messages.beat(at(11));
+        assert_eq!(signals(&mut messages), 0);
+        messages.beat(at(90));
+        assert_eq!(signals(&mut messages), 1);
+    }
+
+    #[test]
+    fn the_claim_of_work_that_waits_for_a_retry_promises_no_end_that_comes_before() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
+        let begun = ClaimRecord {
+            limit: ClaimLimit::Until(40_000),
+            ..claim("vm1", ID)
+        };
+        let message = messages.open.get_mut(&ID).unwrap();
+        (message.claim, message.keep_at) = (KnownClaim::Written(begun, 3), at(3600).mono);
+        message.signal_at = at(60).mono;
+        messages.schedule(ID);
+        let waiting = InvocationRecord {
+            state: RunState::Waiting,
+            ..record(ID, Reason::Error)
+        };
+        messages.ends(&waiting);
+        assert_eq!(messages.due.first(), Some(&(Duration::ZERO, ID)), "it is looked at now");
+        messages.take_effects();
+        messages.keep_claim(at(14), ID);
+        assert!(sent(&mut messages).is_empty());
+        messages.keep_claim(at(15), ID);
+        // In two beats it may be over. Three beats of 10 s, and what an attempt may take.
+        let (_, kept) = wrote_claim(&mut messages, Some(3));
+        assert_eq!((kept.limit, kept.attempts), (ClaimLimit::Until(235_000), 1));
+    }
+
+    #[test]
+    fn nothing_is_due_without_servers_and_an_attempt_is_fenced_once() {
+        assert_eq!(Messages::default().next_due(), None);
+        let mut messages = open_message(ID);
+        let lease = Duration::from_secs(6);
+        messages.lease.sends(at(10).mono);
+        messages.lease.renewed((at(10).mono, at(10).mono));
+        assert!(messages.lease.hold(ID, lease, at(10).mono));
+        messages.fence(at(15));
+        assert!(messages.take_effects().is_empty());
+        messages.fence(at(16));
+        let effects = messages.take_effects();
+        assert!(matches!(&effects[..], [MessageEffect::Event(Event::LeaseLost(lost))] if lost.len() == 1));
+        messages.fence(at(17));
+        assert!(messages.take_effects().is_empty());
+    }
+
+    #[test]
+    fn what_is_over_is_told_once_also_between_two_beats() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        messages.lease.sends(at(10).mono);
+        messages.lease.renewed((at(10).mono, at(10).mono));
+        assert!(messages.lease.hold(ID, Duration::from_secs(6), at(10).mono));
+        assert!(messages.over(at(15)).is_none());
+        let lost = messages.over(at(16));
+        assert!(matches!(&lost, Some(Event::LeaseLost(lost)) if matches!(lost[..], [(ID, _)])));
+        assert!(messages.over(at(17)).is_none() && messages.take_effects().is_empty());
+    }
+
+    /// The event that is about to be handled may be its end, which counts.
+    #[test]
+    fn an_attempt_that_runs_is_ended_after_the_event_that_is_handled() {
+        let mut messages = open_message(ID);
+        messages.lease.sends(at(10).mono);
+        messages.lease.renewed((at(10).mono, at(10).mono));
+        assert!(messages.lease.hold(ID, Duration::from_secs(6), at(10).mono));
+        messages.open.get_mut(&ID).unwrap().attempt = Some(MessageAttempt {
+            number: Attempt(1),
+            worker: WorkerId(4),
+            began_ms: 0,
+            ends_at: None,
+        });
+        assert!(messages.over(at(16)).is_none());
+        let effects = messages.take_effects();
+        assert!(matches!(effects[..], [MessageEffect::Event(Event::LeaseLost(_))]));
+    }
+
+    #[test]
+    fn an_attempt_is_renewed_by_its_own_lease_whatever_the_manifest_says_by_now() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        messages.lease.sends(at(100).mono);
+        messages.lease.renewed((at(100).mono, at(100).mono));
+        let (lease, second) = (Duration::from_secs(3), Duration::from_secs(1));
+        assert!(messages.lease.hold(ID, lease, at(100).mono));
+        messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
+        assert_eq!(messages.beat_of_node(), second, "the entry says 10 s");
+        messages.wants(&function("f"), None);
+        assert_eq!(messages.beat_of_node(), second);
+        messages.lease.ended(ID);
+        assert_eq!(messages.beat_of_node(), BEAT);
+    }
+
+    #[test]
+    fn a_thread_that_cannot_be_started_is_tried_again() {
+        let mut messages = serving(wanted_entry("f", "x"));
+        messages.has_no_thread(at(1), "no thread".to_owned());
+        messages.take_effects();
+        assert_eq!(messages.connection.error(), Some("no thread"));
+        let due = messages.next_due().unwrap();
+        assert!(due <= at(31).mono);
+        messages.beat(at(31));
+        let effects = messages.take_effects();
+        let starts = |effect: &MessageEffect| matches!(effect, MessageEffect::StartAgain);
+        let position = effects.iter().position(starts).expect("it is started");
+        let told = |effect: &MessageEffect| matches!(effect, MessageEffect::Send(NatsRequest::Entries(_)));
+        assert!(effects[position..].iter().any(told));
+        messages.beat(at(32));
+        assert!(!messages.take_effects().iter().any(starts));
+    }
+
+    #[test]
+    fn a_machine_that_was_suspended_has_less_time() {
+        let mut messages = open_message(ID);
+        messages.lease.sends(at(10).mono);
+        messages.lease.renewed((at(10).mono, at(10).mono));
+        assert!(messages.lease.hold(ID, Duration::from_secs(6), at(10).mono));
+        for (suspended, is_fenced) in [(50, false), (50, false), (56, true)] {
+            messages.was_suspended(at(11), Duration::from_secs(suspended));
+            assert_eq!(messages.take_effects().len(), usize::from(is_fenced));
+        }
+    }
+}

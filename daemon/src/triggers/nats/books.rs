@@ -1,0 +1,258 @@
+//! The tables of the part: functions, entries, messages and questions.
+
+use super::fact::{ConsumerFigures, EntryState, StoredAt};
+use super::outcome::EndOutcome;
+use super::outgoing::EndTargets;
+use super::release::{PublishFailed, ReleaseFailed};
+use super::search::ClaimSearch;
+use super::view::MessageCounters;
+use super::wanted::WantedEntry;
+use fnd_core::api::ReleasedClaim;
+use fnd_core::records::{InvocationRecord, MessageMark};
+use fnd_core::triggers::nats::claim::ClaimRecord;
+use fnd_core::triggers::nats::delivery::{LocalStep, Takeover};
+use fnd_core::triggers::nats::rules::{FunctionLimits, NatsRules};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// A function with entries.
+pub(super) struct FunctionBook {
+    pub(super) takes_work: bool,
+    pub(super) limits: FunctionLimits,
+    /// The numbers of its entries, in the order of its manifest.
+    pub(super) entries: Vec<u32>,
+    pub(super) counters: MessageCounters,
+    /// The entry that asks first the next time.
+    pub(super) first: usize,
+    /// The group of its attempts, when it was looked at last.
+    pub(super) group: Option<Arc<str>>,
+}
+
+pub(super) struct EntryBook {
+    pub(super) function: FunctionName,
+    pub(super) wanted: WantedEntry,
+    /// Absent: the thread has said nothing of it since the connection began.
+    pub(super) state: Option<EntryState>,
+    pub(super) figures: Option<ConsumerFigures>,
+    /// Messages that were asked for and have not come.
+    pub(super) asked: usize,
+    /// When the last of them were asked for.
+    pub(super) asked_at: Duration,
+    /// Open messages of this entry.
+    pub(super) here: usize,
+    /// Until when it asks for nothing: this node could not take a message. Else the next one would come at once, and so on.
+    pub(super) paused_until: Option<Duration>,
+}
+
+/// A message with a row in the ledger.
+pub(super) struct OpenMessage {
+    pub(super) function: FunctionName,
+    pub(super) mark: MessageMark,
+    /// The entry that it came by; absent where there is none any more.
+    pub(super) entry: Option<u32>,
+    /// The rules of that entry, when it came or when its last attempt was claimed. A later manifest does not change that attempt.
+    pub(super) rules: Option<Arc<NatsRules>>,
+    pub(super) stage: MessageStage,
+    pub(super) claim: KnownClaim,
+    /// Whether a question about its claim or its end is on its way.
+    pub(super) is_asking: bool,
+    /// Whether the server has not answered its acknowledgement in time.
+    pub(super) is_unanswered: bool,
+    /// Whether an attempt of it ends with the lease.
+    pub(super) is_leased: bool,
+    /// How long its last attempt may go on after a renewal; absent: it has no lease.
+    pub(super) lease: Option<Duration>,
+    /// The grace period of an attempt that an fnd before this one has begun, until its claim says how long its lease is.
+    pub(super) adopts: Option<Duration>,
+    /// The attempt of it that runs; known also before the rules are.
+    pub(super) attempt: Option<MessageAttempt>,
+    /// Whether its final record says `interrupted`.
+    pub(super) is_interrupted: bool,
+    /// Where its end is published.
+    pub(super) targets: EndTargets,
+    /// How far its end is published.
+    pub(super) outcome: EndOutcome,
+    /// Why the server forgets it without an acknowledgement: it has begun too often without an end.
+    pub(super) term: Option<String>,
+    /// When the next sign of life is due.
+    pub(super) signal_at: Duration,
+    /// When its end is tried again.
+    pub(super) again_at: Option<Duration>,
+    /// When its claim is to be written anew, or read if it is not known.
+    pub(super) keep_at: Duration,
+    /// When it is looked at: its place in [`Messages::due`](super::Messages).
+    pub(super) due_at: Option<Duration>,
+}
+
+/// An attempt of a message, in its worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MessageAttempt {
+    pub(crate) number: Attempt,
+    pub(crate) worker: WorkerId,
+    /// When it began, Unix milliseconds.
+    pub(crate) began_ms: u64,
+    /// When the spawner ends the worker by the attempt's own limits, by the monotonic clock.
+    pub(crate) ends_at: Option<Duration>,
+}
+
+/// How far a message has come.
+#[derive(Debug)]
+pub(super) enum MessageStage {
+    /// Its row is being stored.
+    Storing,
+    /// Its invocation waits, runs or waits for a retry.
+    Open,
+    /// The supervisor waits for the claim that this record says.
+    Claiming(Box<InvocationRecord>),
+    /// Its final record is on the disk.
+    Ending,
+}
+
+/// The claim on a message of this node, as far as this node knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum KnownClaim {
+    /// This node has written none.
+    None,
+    /// This node has written this, with this revision.
+    Written(ClaimRecord, u64),
+    /// It has to be read.
+    Unknown,
+}
+
+/// A claim of another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SeenClaim {
+    pub(super) key: Arc<str>,
+    /// The address of the delivery that was given back because of it.
+    pub(super) ack: Arc<str>,
+    pub(super) revision: u64,
+    pub(super) record: ClaimRecord,
+    /// When the claim was seen.
+    pub(super) seen_at: Duration,
+    /// How often deliveries were given back because of it.
+    pub(super) count: u32,
+}
+
+/// Why a claim is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClaimPurpose {
+    /// An attempt begins.
+    Begin,
+    /// The final record is on the disk.
+    End,
+    /// The bucket forgets what is old.
+    Keep,
+}
+
+/// A question that is on its way, and what its answer is for.
+pub(super) enum Question {
+    /// The claim on a delivered message.
+    ClaimOfDelivery(u64),
+    /// The key of the node that holds that claim; with the time of the question.
+    HolderOfDelivery(u64, Duration),
+    /// The message that this claim was made for, which is not the delivered one.
+    OriginalOfDelivery(u64),
+    /// The claim is written in which this node takes a message over.
+    TakeOver(u64, Box<(ClaimRecord, Takeover)>),
+    /// The claim on a message of this node is written.
+    WriteClaim {
+        id: InvocationId,
+        purpose: ClaimPurpose,
+        key: Arc<str>,
+        wanted: Box<ClaimRecord>,
+    },
+    /// It is read.
+    ReadClaim(InvocationId, ClaimPurpose),
+    /// The claim with this key, on a message that was given back, is read.
+    ReadForsaken(Arc<str>),
+    /// It is ended.
+    EndForsaken(Arc<str>),
+    /// A delivery is ended. Absent: it has no row in the ledger, and if this fails it comes again.
+    Settle(Option<InvocationId>),
+    /// The key of this node is read at its beginning, or because a renewal was refused; with the time of the question.
+    ReadNode(Duration),
+    /// It is renewed; with the time of the question.
+    Renew(Duration),
+    /// A message is looked for whose claim a person ends.
+    SearchMessage(Box<ClaimSearch>),
+    /// The claim on that message, with its key.
+    SearchClaim(Box<ClaimSearch>, Arc<str>),
+    /// A person ends this claim; with its function and the delivery that this node has given back because of it, if there was one.
+    Release(ReleasedClaim, Option<(FunctionName, Arc<str>)>, ReleaseAnswer),
+    /// Something is published of the end of a message.
+    PublishEnd(InvocationId),
+    /// A caller publishes a message.
+    Publish(oneshot::Sender<Result<StoredAt, PublishFailed>>),
+}
+
+/// Where whoever ends a claim waits for the answer.
+pub(super) type ReleaseAnswer = oneshot::Sender<Result<ReleasedClaim, ReleaseFailed>>;
+
+impl EntryBook {
+    /// Returns an entry of which nothing is known yet.
+    pub(super) fn new(function: FunctionName, wanted: WantedEntry) -> Self {
+        Self {
+            function,
+            wanted,
+            state: None,
+            figures: None,
+            asked: 0,
+            asked_at: Duration::ZERO,
+            here: 0,
+            paused_until: None,
+        }
+    }
+}
+
+impl OpenMessage {
+    /// Returns a message whose row is about to be stored.
+    pub(super) fn new(function: FunctionName, mark: MessageMark) -> Self {
+        Self {
+            function,
+            mark,
+            entry: None,
+            rules: None,
+            stage: MessageStage::Storing,
+            claim: KnownClaim::None,
+            is_asking: false,
+            is_unanswered: false,
+            is_leased: false,
+            lease: None,
+            adopts: None,
+            attempt: None,
+            is_interrupted: false,
+            targets: EndTargets::default(),
+            outcome: EndOutcome::default(),
+            term: None,
+            signal_at: Duration::ZERO,
+            again_at: None,
+            keep_at: Duration::ZERO,
+            due_at: None,
+        }
+    }
+
+    /// Returns how far this node has come with it.
+    pub(super) fn step(&self) -> LocalStep {
+        match self.stage {
+            MessageStage::Ending if self.mark.is_accepted => LocalStep::Closed,
+            MessageStage::Ending => LocalStep::Ending,
+            // Until it is on the disk, the server must not forget it.
+            MessageStage::Storing => LocalStep::Open,
+            MessageStage::Open | MessageStage::Claiming(_) if self.mark.is_accepted => LocalStep::Accepted,
+            MessageStage::Open | MessageStage::Claiming(_) => LocalStep::Open,
+        }
+    }
+
+    /// Says whether it takes one of the places of its entry. An ended, acknowledged message waits only until its end is published.
+    /// An ended message whose acknowledgement the server does not answer must not hold up a delivery that it would answer.
+    pub(super) fn takes_place(&self) -> bool {
+        !(self.is_ending() && (self.mark.is_accepted || self.is_unanswered))
+    }
+
+    /// Says whether its final record is on the disk.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.stage, MessageStage::Ending)
+    }
+}

@@ -1,0 +1,346 @@
+//! Deliveries, with what the ledger and the register say of them.
+
+use super::*;
+use crate::triggers::nats::books::MessageStage;
+use crate::triggers::nats::fact::FoundMessage;
+use crate::triggers::nats::tests::{
+    asked_for_key, at, claim, delivered, found, function, ready, sent, serving, wanted, wanted_entry, wrote_claim,
+};
+use crate::triggers::nats::wanted::WantedEntry;
+use fnd_core::places::conditions::Test;
+use fnd_core::run::Overlap;
+use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord};
+use fnd_manifest::function::route::{Condition, RequestPlace};
+
+const ID: InvocationId = InvocationId(1);
+
+/// Returns the part with a function `f` and a delivery of message 7, of which the ledger knows nothing.
+fn with_delivery(count: u64) -> (Messages, u64) {
+    with_message(delivered(1, 7, count))
+}
+
+/// The same with this delivery.
+fn with_message(message: DeliveredMessage) -> (Messages, u64) {
+    let mut messages = serving(wanted_entry("f", "x"));
+    messages.delivered(at(5), message, ID);
+    let effects = messages.take_effects();
+    let [MessageEffect::LookUp(number, ..)] = effects[..] else {
+        panic!("the ledger is asked");
+    };
+    (messages, number)
+}
+
+#[test]
+fn a_first_delivery_that_nobody_knows_is_submitted_and_open_once_it_is_stored() {
+    let (mut messages, number) = with_delivery(1);
+    messages.known(at(5), number, Ok(None));
+    let mut effects = messages.take_effects();
+    let Some(MessageEffect::Submit(submit)) = effects.pop() else {
+        panic!("it is submitted");
+    };
+    assert_eq!((submit.id, submit.overlap), (ID, Some(Overlap::Queue)));
+    assert!(submit.message.is_some() && submit.taken_over.is_none());
+    messages.stored(at(5), ID, true);
+    assert!(messages.has(ID) && matches!(messages.open[&ID].stage, MessageStage::Open));
+    messages.delivered(at(40), delivered(1, 7, 2), InvocationId(2));
+    let effects = messages.take_effects();
+    assert!(
+        matches!(
+            effects[..],
+            [
+                MessageEffect::Store(MessageMemory::Renewed { id: ID, .. }),
+                MessageEffect::Send(NatsRequest::Signal {
+                    signal: AckSignal::Progress,
+                    ..
+                })
+            ]
+        ),
+        "it is known"
+    );
+}
+
+/// Message 8 has the same id as message 7, whose consumer was made again.
+#[test]
+fn a_duplicate_waits_for_no_acknowledgement_that_nobody_answers() {
+    let mut messages = serving(wanted_entry("f", "x"));
+    let numbered = |sequence| DeliveredMessage {
+        headers: vec![("Nats-Msg-Id".to_owned(), "a".to_owned())],
+        ..delivered(1, sequence, 1)
+    };
+    messages.delivered(at(5), numbered(7), ID);
+    let effects = messages.take_effects();
+    let [MessageEffect::LookUp(number, ..)] = effects[..] else {
+        panic!("the ledger is asked");
+    };
+    messages.known(at(5), number, Ok(None));
+    messages.stored(at(5), ID, true);
+    for (is_unanswered, is_given_back) in [(false, true), (true, false)] {
+        let message = messages.open.get_mut(&ID).unwrap();
+        (message.stage, message.is_unanswered) = (MessageStage::Ending, is_unanswered);
+        messages.take_effects();
+        messages.delivered(at(6), numbered(8), InvocationId(2));
+        let requests = sent(&mut messages);
+        let given_back = matches!(
+            requests[..],
+            [NatsRequest::Signal {
+                signal: AckSignal::GiveBack(_),
+                ..
+            }]
+        );
+        let acknowledged = matches!(requests[..], [NatsRequest::Settle { .. }]);
+        assert_eq!((given_back, acknowledged), (is_given_back, !is_given_back));
+    }
+}
+
+#[test]
+fn what_cannot_be_stored_is_given_back() {
+    let (mut messages, number) = with_delivery(1);
+    messages.known(at(5), number, Ok(None));
+    messages.take_effects();
+    messages.entry_is(1, ready());
+    assert_eq!(messages.asking().len(), 1);
+    messages.stored(at(5), ID, false);
+    assert!(matches!(
+        sent(&mut messages)[..],
+        [NatsRequest::Signal { signal: AckSignal::GiveBack(pause), .. }] if pause == REFUSED
+    ));
+    assert!(!messages.has(ID) && messages.keys.is_empty());
+    // Else the next message would come at once.
+    assert!(messages.asking().is_empty());
+    messages.beat(at(9));
+    assert!(messages.asking().is_empty());
+    messages.beat(at(10));
+    assert_eq!(messages.asking().len(), 1);
+}
+
+#[test]
+fn what_was_taken_over_and_cannot_be_stored_is_free_for_every_node() {
+    let (mut messages, number) = with_delivery(2);
+    messages.known(at(5), number, Ok(None));
+    let number = asked_for_key(&mut messages);
+    messages.read(at(6), number, Ok(Some(found(&claim("vm1", InvocationId(9)), 4))));
+    let (number, _) = wrote_claim(&mut messages, Some(4));
+    messages.written(at(6), number, Ok(5));
+    messages.take_effects();
+    messages.stored(at(7), ID, false);
+    let requests = sent(&mut messages);
+    let [
+        NatsRequest::Write {
+            value,
+            replaces: Some(5),
+            ..
+        },
+        NatsRequest::Signal { .. },
+    ] = &requests[..]
+    else {
+        panic!("the claim is let go");
+    };
+    let free = ClaimRecord::read(value).unwrap();
+    assert_eq!((free.attempts, free.lost, free.limit), (1, 1, ClaimLimit::Until(7000)));
+}
+
+#[test]
+fn a_redelivery_is_taken_over_from_a_silent_node_only() {
+    let (mut messages, number) = with_delivery(2);
+    messages.known(at(5), number, Ok(None));
+    let number = asked_for_key(&mut messages);
+    messages.read(at(6), number, Ok(Some(found(&claim("vm2", InvocationId(9)), 4))));
+    let number = asked_for_key(&mut messages);
+    messages.read(at(6), number, Ok(None));
+    assert!(
+        matches!(
+            sent(&mut messages)[..],
+            [NatsRequest::Signal {
+                signal: AckSignal::GiveBack(_),
+                ..
+            }]
+        ),
+        "vm2 was seen for the first time"
+    );
+    assert_eq!(messages.elsewhere.len(), 1);
+}
+
+#[test]
+fn what_another_process_with_this_name_has_claimed_may_still_run() {
+    for (process, is_own) in [(0, true), (8, false)] {
+        let (mut messages, number) = with_delivery(2);
+        messages.known(at(5), number, Ok(None));
+        let number = asked_for_key(&mut messages);
+        let begun = ClaimRecord {
+            process,
+            ..claim("vm1", InvocationId(9))
+        };
+        messages.read(at(6), number, Ok(Some(found(&begun, 4))));
+        let requests = sent(&mut messages);
+        let is_taken = matches!(requests[..], [NatsRequest::Write { .. }]);
+        let signal = AckSignal::GiveBack(Duration::from_secs(30));
+        let is_given_back = matches!(&requests[..], [NatsRequest::Signal { signal: found, .. }] if *found == signal);
+        assert_eq!((is_taken, is_given_back), (is_own, !is_own));
+    }
+}
+
+/// This node has taken message 3 over and has lost its row in a power cut. Message 7 has the same id.
+#[test]
+fn a_duplicate_goes_on_with_work_whose_own_message_is_gone() {
+    let with_id = || vec![("Nats-Msg-Id".to_owned(), "a".to_owned())];
+    let original = || FoundMessage {
+        subject: "orders.new".to_owned(),
+        place: StreamPlace {
+            stream: "ORDERS".into(),
+            created_ns: 1,
+            sequence: 3,
+        },
+        headers: with_id(),
+        payload: "{}".into(),
+    };
+    // The stream was made anew, and has another message there.
+    let other = FoundMessage {
+        headers: Vec::new(),
+        ..original()
+    };
+    for (found_message, takes_over) in [(Some(original()), false), (Some(other), true), (None, true)] {
+        let (mut messages, number) = with_message(DeliveredMessage {
+            headers: with_id(),
+            ..delivered(1, 7, 2)
+        });
+        messages.known(at(5), number, Ok(None));
+        let number = asked_for_key(&mut messages);
+        let held = ClaimRecord {
+            sequence: 3,
+            ..claim("vm1", InvocationId(9))
+        };
+        messages.read(at(6), number, Ok(Some(found(&held, 4))));
+        let requests = sent(&mut messages);
+        let [
+            NatsRequest::ReadMessage {
+                number, sequence: 3, ..
+            },
+        ] = requests[..]
+        else {
+            panic!("the message of the claim is read");
+        };
+        messages.message_read(at(6), number, Ok(found_message.map(Box::new)));
+        let requests = sent(&mut messages);
+        match &requests[..] {
+            [
+                NatsRequest::Write {
+                    value,
+                    replaces: Some(4),
+                    ..
+                },
+            ] if takes_over => {
+                let taken = ClaimRecord::read(value).unwrap();
+                assert_eq!((taken.sequence, taken.invocation), (7, ID));
+            }
+            [
+                NatsRequest::Signal {
+                    signal: AckSignal::GiveBack(_),
+                    ..
+                },
+            ] if !takes_over => {}
+            _ => panic!("{takes_over}"),
+        }
+    }
+}
+
+/// Returns an entry whose `when` holds for no message without headers.
+fn excluding() -> WantedEntry {
+    let condition = Condition {
+        place: RequestPlace::Header("kind".to_owned()),
+        is: vec!["a".to_owned()],
+        not: Vec::new(),
+        matches: None,
+    };
+    WantedEntry {
+        tests: vec![Test::new(&condition)],
+        when: vec![condition],
+        ..wanted_entry("f", "x")
+    }
+}
+
+/// The manifest was another one when it was accepted.
+#[test]
+fn a_later_when_acknowledges_nothing_that_runs() {
+    let (mut messages, number) = with_delivery(1);
+    messages.known(at(5), number, Ok(None));
+    messages.stored(at(5), ID, true);
+    messages.wants(&function("f"), Some(wanted(vec![excluding()])));
+    messages.take_effects();
+    messages.delivered(at(40), delivered(2, 7, 1), InvocationId(2));
+    assert!(matches!(
+        sent(&mut messages)[..],
+        [NatsRequest::Signal {
+            signal: AckSignal::Progress,
+            ..
+        }]
+    ));
+    // Another node looks at the claim first.
+    for (is_claimed, skipped) in [(true, 0), (false, 1)] {
+        let mut messages = serving(excluding());
+        messages.delivered(at(40), delivered(1, 7, 2), ID);
+        let effects = messages.take_effects();
+        let [MessageEffect::LookUp(number, ..)] = effects[..] else {
+            panic!("the ledger is asked");
+        };
+        messages.known(at(40), number, Ok(None));
+        let number = asked_for_key(&mut messages);
+        let claim = is_claimed.then(|| found(&claim("vm2", InvocationId(9)), 4));
+        messages.read(at(40), number, Ok(claim));
+        let is_settled = matches!(sent(&mut messages)[..], [NatsRequest::Settle { term: None, .. }]);
+        assert_eq!(is_settled, !is_claimed);
+        assert_eq!(messages.functions[&function("f")].counters.skipped, skipped);
+    }
+}
+
+#[test]
+fn a_message_that_waits_for_a_person_is_a_problem() {
+    let (mut messages, mut number) = with_delivery(2);
+    let endless = ClaimRecord {
+        limit: ClaimLimit::Person,
+        ..claim("vm2", InvocationId(9))
+    };
+    for is_shown in [false, true] {
+        messages.known(at(5), number, Ok(None));
+        let read = asked_for_key(&mut messages);
+        messages.read(at(6), read, Ok(Some(found(&endless, 4))));
+        let problems = messages.problems(at(6).mono);
+        let names = |text: &str| text.contains("vm2") && text.contains("`fndctl nats release f 7`");
+        let mut named = problems.iter().filter(|problem| names(&problem.text));
+        let code = named.next().map(|problem| problem.code);
+        assert_eq!(code, is_shown.then_some("nats-claim"));
+        assert_eq!(messages.view().unwrap().triggers[0].error.is_some(), is_shown);
+        messages.take_effects();
+        messages.delivered(at(70), delivered(1, 7, 3), ID);
+        let effects = messages.take_effects();
+        let [MessageEffect::LookUp(next, ..)] = effects[..] else {
+            panic!("the ledger is asked");
+        };
+        number = next;
+    }
+}
+
+/// The claim of message 3 is none that the sequence 7 of the duplicate names.
+#[test]
+fn the_claim_of_another_message_is_not_remembered() {
+    let (mut messages, number) = with_delivery(2);
+    messages.known(at(5), number, Ok(None));
+    let number = asked_for_key(&mut messages);
+    let original = ClaimRecord {
+        sequence: 3,
+        limit: ClaimLimit::Person,
+        ..claim("vm2", InvocationId(9))
+    };
+    messages.read(at(6), number, Ok(Some(found(&original, 4))));
+    assert!(messages.elsewhere.is_empty());
+}
+
+#[test]
+fn a_message_that_when_excludes_is_acknowledged() {
+    let mut messages = serving(excluding());
+    messages.delivered(at(5), delivered(1, 7, 1), ID);
+    assert!(matches!(
+        sent(&mut messages)[..],
+        [NatsRequest::Settle { term: None, .. }]
+    ));
+    assert_eq!(messages.functions[&function("f")].counters.skipped, 1);
+}

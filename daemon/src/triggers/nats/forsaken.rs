@@ -1,0 +1,169 @@
+//! Messages that were given back before anything of them has begun, and whose claims may say that this node has them. As long as this
+//! node lives, no other one would begin them. So each claim is ended, which is tried again until the register says so.
+
+use super::Messages;
+use super::books::{KnownClaim, OpenMessage, Question};
+use super::claim_answers::{FoundClaim, found_claim};
+use super::fact::{FoundKey, WriteRefused};
+use super::node::NodeKey;
+use super::request::NatsRequest;
+use fnd_core::run::Now;
+use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
+use fnd_wire::ids::InvocationId;
+use std::sync::Arc;
+
+/// Returns the claim that another node takes over at once, without an attempt that counts as interrupted: nothing of the last one
+/// has begun. A claim that was only taken over counts none of this node.
+fn given_back(claim: &ClaimRecord, now_ms: u64) -> ClaimRecord {
+    let begun = u32::from(claim.state == ClaimState::Begun);
+    ClaimRecord {
+        state: ClaimState::Held,
+        attempts: claim.attempts.saturating_sub(begun),
+        at_ms: now_ms,
+        limit: ClaimLimit::Until(now_ms),
+        ..claim.clone()
+    }
+}
+
+impl Messages {
+    /// Lets the next node that gets a message begin it, if its claim says, or may say, that this node has it.
+    pub(super) fn let_go_of(&mut self, now: Now, id: InvocationId, message: &OpenMessage) {
+        let key = Arc::clone(&message.mark.key);
+        match &message.claim {
+            KnownClaim::Written(claim, revision) => self.let_go(now, (key, id), (claim, *revision)),
+            // A message that is acknowledged at its beginning has no claim.
+            KnownClaim::Unknown if !message.mark.is_accepted => self.forsake(key, id),
+            KnownClaim::Unknown | KnownClaim::None => {}
+        }
+    }
+
+    /// Ends the claim of this node that has this revision.
+    pub(super) fn let_go(
+        &mut self,
+        now: Now,
+        (key, id): (Arc<str>, InvocationId),
+        (claim, revision): (&ClaimRecord, u64),
+    ) {
+        self.forsaken.insert(Arc::clone(&key), id);
+        let value = given_back(claim, now.unix_ms).bytes();
+        let question = Question::EndForsaken(Arc::clone(&key));
+        self.ask_to_write(question, key, value, Some(revision));
+    }
+
+    /// Reads the claim on a message that was given back. Without a connection, the next one asks.
+    pub(super) fn forsake(&mut self, key: Arc<str>, id: InvocationId) {
+        self.forsaken.insert(Arc::clone(&key), id);
+        if self.connection.is_ready() {
+            self.ask(Question::ReadForsaken(Arc::clone(&key)), |number| NatsRequest::Read {
+                number,
+                key,
+            });
+        }
+    }
+
+    /// Reads the claims that were to be ended, and of which the register has not said that they are.
+    pub(super) fn ask_for_forsaken(&mut self) {
+        for (key, id) in self.forsaken.clone() {
+            self.forsake(key, id);
+        }
+    }
+
+    /// Takes the answer to the question for the claim on a message that was given back.
+    pub(super) fn forsaken_is_read(&mut self, now: Now, key: Arc<str>, result: Result<Option<FoundKey>, String>) {
+        let (Some(id), Ok(found), Some(node)) = (self.forsaken.get(&key).copied(), result, &self.node) else {
+            return;
+        };
+        if matches!(self.node_key, NodeKey::Foreign(_)) {
+            return; // a copy of this machine has the name, and may run it
+        }
+        match found_claim(found.as_ref(), (&node.name, id)) {
+            FoundClaim::Own(claim, revision) if !claim.is_final() => self.let_go(now, (key, id), (&claim, revision)),
+            FoundClaim::Own(..) | FoundClaim::Absent | FoundClaim::Other(_) | FoundClaim::Unreadable(_) => {
+                self.forsaken.remove(&key);
+            }
+        }
+    }
+
+    /// Takes the answer to the end of such a claim.
+    pub(super) fn forsaken_is_ended(&mut self, key: Arc<str>, result: &Result<u64, WriteRefused>) {
+        match result {
+            Ok(_) => {
+                self.forsaken.remove(&key);
+            }
+            // A write of this node came between, or another node has taken the message over.
+            Err(WriteRefused::Conflict) => {
+                if let Some(id) = self.forsaken.get(&key).copied() {
+                    self.forsake(key, id);
+                }
+            }
+            // The next connection asks, or the next time when messages are forgotten.
+            Err(WriteRefused::Refused(_) | WriteRefused::Unknown(_)) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{at, claim, found, open_message, sent, server, up, wrote_claim};
+    use super::*;
+
+    const ID: InvocationId = InvocationId(1);
+
+    #[test]
+    fn what_is_given_back_counts_no_attempt_and_is_free_at_once() {
+        let begun = claim("vm1", ID);
+        let free = given_back(&begun, 9000);
+        assert_eq!(
+            (free.state, free.attempts, free.limit),
+            (ClaimState::Held, 0, ClaimLimit::Until(9000))
+        );
+    }
+
+    /// Returns the number of the request that reads the claim.
+    fn read(messages: &mut Messages) -> u64 {
+        let requests = sent(messages).into_iter();
+        let mut reads = requests.filter_map(|request| match request {
+            NatsRequest::Read { number, key } if &*key == "claims.7" => Some(number),
+            _ => None,
+        });
+        reads.next().expect("the claim is read")
+    }
+
+    #[test]
+    fn a_claim_of_which_nothing_is_known_is_ended_when_its_message_was_given_back() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        messages.open.get_mut(&ID).unwrap().claim = KnownClaim::Unknown;
+        messages.withdrawn(at(1), ID);
+        let number = read(&mut messages);
+        messages.read(at(2), number, Err("away".to_owned()));
+        messages.connected(at(3), server());
+        let number = read(&mut messages);
+        messages.read(at(3), number, Ok(Some(found(&claim("vm1", ID), 4))));
+        let (number, free) = wrote_claim(&mut messages, Some(4));
+        assert_eq!((free.state, free.limit), (ClaimState::Held, ClaimLimit::Until(3000)));
+        messages.written(at(3), number, Ok(5));
+        assert!(messages.forsaken.is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_was_written_meanwhile_is_read_and_ended() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        messages.open.get_mut(&ID).unwrap().claim = KnownClaim::Written(claim("vm1", ID), 3);
+        messages.withdrawn(at(1), ID);
+        let requests = sent(&mut messages);
+        let [NatsRequest::Write { number, .. }, NatsRequest::Signal { .. }] = requests[..] else {
+            panic!("its claim is ended");
+        };
+        messages.written(at(1), number, Err(WriteRefused::Conflict));
+        let number = read(&mut messages);
+        messages.read(at(1), number, Ok(Some(found(&claim("vm1", ID), 4))));
+        let (number, _) = wrote_claim(&mut messages, Some(4));
+        // Another node has it before that.
+        messages.written(at(1), number, Err(WriteRefused::Conflict));
+        let number = read(&mut messages);
+        messages.read(at(1), number, Ok(Some(found(&claim("vm2", InvocationId(2)), 5))));
+        assert!(sent(&mut messages).is_empty() && messages.forsaken.is_empty());
+    }
+}

@@ -1,0 +1,291 @@
+//! Messages of NATS that run functions. A thread has the connection. `fnd_core::triggers::nats` reads each message
+//! and decides its next step. The part [`Messages`] keeps the books: its methods put effects in a list, which the
+//! driver carries out in their order.
+//!
+//! ```text
+//!  driver ─▶ NatsPort ─ NatsRequest ─▶ connection ─▶ server
+//!    ▲ │                                   │
+//!    │ └─ Messages ◀── NatsFact ◀──────────┘
+//!    └────── MessageEffect
+//!
+//!  delivered ─▶ weighed ─▶ storing ─▶ open ─▶ claiming ─▶ open ─▶ ending ─▶ forgotten
+//!              (ledger,     (row)       ▲                  │      (claim `done`, then the acknowledgement)
+//!               register)               └── put off, retry ┘
+//! ```
+//! For callers: [`Messages::view`], [`Messages::figures`], [`Messages::problems`], [`Messages::release`] and
+//! [`Messages::publish`].
+//!
+//! Files:
+//! - `acceptance`: from a delivery, or the claim of another node on it, to an invocation on the disk
+//! - `attempts`: attempts of messages: whether they may begin, their workers, and messages that are given back
+//! - `beats`: the actions that are due: signs of life, the fence, repeated ends
+//! - `books`: the tables of functions, entries, messages and questions
+//! - `claim_answers`: the register's answers about the claims of messages
+//! - `configuration`: the configuration in force
+//! - `connection`: the thread
+//! - `deliveries`: messages that the server has delivered, until each is decided
+//! - `elsewhere`: claims of other nodes that this node has seen
+//! - `ends`: the end of a message: its claim, and its acknowledgement
+//! - `entries`: the entries of `[[nats]]` of the functions that serve
+//! - `fact`: facts and answers of the thread
+//! - `forsaken`: messages that were given back, and their claims
+//! - `instance`: the number of this node
+//! - `link`: the handle of the thread
+//! - `name`: which fnd has the name of this node
+//! - `node`: the key of this node in the register: its lease, and whether its name is its own
+//! - `outcome`: how far the end of a message is published
+//! - `outgoing`: the messages that fnd publishes at an end
+//! - `port`: the thread as the driver has it, and the ledger's reader
+//! - `problems`: problems of the connection, the register and the entries
+//! - `proofs`: the claim on a delivery, the key of its holder and its message, which are asked for
+//! - `pulls`: how many messages are asked for
+//! - `register`: the claims of messages that are written
+//! - `release`: a claim that a person ends, and messages that callers publish
+//! - `replies`: requests that a function answers
+//! - `request`: requests to the thread
+//! - `search`: the claim on a message that this node was not offered
+//! - `server_state`: the connection as the part knows it
+//! - `settings`: `[events.nats]` with its secret
+//! - `submission`: the request to run that a message becomes
+//! - `view`: the view of the API, and figures for metrics
+//! - `wanted`: the messages that a function wants, and what it makes of one
+
+mod acceptance;
+mod attempts;
+mod beats;
+mod books;
+mod claim_answers;
+mod configuration;
+mod connection;
+mod deliveries;
+mod elsewhere;
+mod ends;
+mod entries;
+pub(crate) mod fact;
+mod forsaken;
+pub(crate) mod instance;
+pub(crate) mod link;
+mod name;
+mod node;
+mod outcome;
+mod outgoing;
+pub(crate) mod port;
+mod problems;
+mod proofs;
+mod pulls;
+mod register;
+mod release;
+mod replies;
+pub(crate) mod request;
+mod search;
+mod server_state;
+pub(crate) mod settings;
+mod submission;
+#[cfg(test)]
+mod tests;
+mod view;
+mod wanted;
+
+pub(crate) use books::MessageAttempt;
+pub(crate) use outgoing::EndedInvocation;
+pub(crate) use problems::NatsProblem;
+pub(crate) use release::{PublishFailed, ReleaseFailed};
+#[cfg(test)]
+pub(crate) use view::FunctionFigures;
+pub(crate) use view::{MessageCounters, NatsFigures};
+pub(crate) use wanted::WantedMessages;
+
+use books::{EntryBook, FunctionBook, OpenMessage, Question, SeenClaim};
+use deliveries::PendingDelivery;
+use fact::{EntryState, NatsFact};
+use fnd_core::records::InvocationRecord;
+use fnd_core::run::{Event, Now, Submit};
+use fnd_core::triggers::nats::lease::NodeLease;
+use fnd_core::triggers::nats::memory::MessageMemory;
+use fnd_core::triggers::nats::witness::NodeWitness;
+use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
+use name::NameBook;
+use node::{NodeIdentity, NodeKey};
+use request::NatsRequest;
+use server_state::ServerState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A step of the driver.
+pub(crate) enum MessageEffect {
+    /// Hand this to the thread.
+    Send(NatsRequest),
+    /// There is no thread: try to start it once more.
+    StartAgain,
+    /// Ask the ledger for the message of a function with this key; [`Messages::known`] gets the answer with the number.
+    LookUp(u64, FunctionName, Arc<str>),
+    /// Submit this; [`Messages::refused`] follows if the supervisor does not take it, else [`Messages::stored`].
+    Submit(Box<Submit>),
+    /// Submit this for a caller that waits, whose answer goes to this inbox: [`Messages::answered`]. Absent: nobody waits.
+    Request(Box<Submit>, Option<Arc<str>>),
+    /// Read an ended invocation from the ledger: [`Messages::end_is_read`].
+    ReadEnd(InvocationId),
+    /// Store the claim in the ledger, if its invocation still waits for it; it is in the register with this revision.
+    Claim(Box<InvocationRecord>, u64),
+    /// An event for the supervisor.
+    Event(Event),
+    /// Store a change of what is remembered.
+    Store(MessageMemory),
+    /// Store that the record of another node counts in place of that of this invocation, which has ended.
+    Supersede(InvocationId, Box<str>),
+    /// The spawner ends this worker at that time of the monotonic clock, unless it is told another one before; absent: it never does.
+    Lease(WorkerId, Option<Duration>),
+    /// Tell the people who operate fnd.
+    Warn(String),
+    /// Problems may have changed.
+    Changed,
+}
+
+#[derive(Default)]
+pub(crate) struct Messages {
+    /// The identity of this node in the register; absent without `[events.nats]`.
+    node: Option<NodeIdentity>,
+    connection: ServerState,
+    node_key: NodeKey,
+    /// When the thread is to be started once more; absent: it is there, or nobody wants it.
+    start_at: Option<Duration>,
+    name: NameBook,
+    /// Whether the spawner can end workers by a lease.
+    has_fence: bool,
+    is_draining: bool,
+    /// Whether the functions directories were scanned.
+    knows_functions: bool,
+    /// Whether the configuration has `[events.nats]`.
+    is_wanted: bool,
+    /// Whether `[events.nats]` is gone, or names another node or bucket: nothing is asked for until open work has ended.
+    is_closing: bool,
+    functions: BTreeMap<FunctionName, FunctionBook>,
+    /// The counters of functions that have no entries now. The counters go on when such a function has entries again.
+    counters: BTreeMap<FunctionName, MessageCounters>,
+    entries: BTreeMap<u32, EntryBook>,
+    next_entry: u32,
+    /// Whether functions may have more room for messages than when they were looked at last.
+    has_new_room: bool,
+    /// When they are looked at again: other functions have just asked for the room.
+    ask_again_at: Option<Duration>,
+    /// How often they were looked at: they take turns.
+    turn: usize,
+    /// Deliveries of which it is not decided yet what to do.
+    deliveries: BTreeMap<u64, PendingDelivery>,
+    /// Messages with a row in the ledger whose end the server does not know.
+    open: BTreeMap<InvocationId, OpenMessage>,
+    /// The same messages by the keys of their claims.
+    keys: BTreeMap<(FunctionName, Arc<str>), InvocationId>,
+    /// Messages that were given back and whose claims may still say that this node has them: the keys, with their invocations.
+    forsaken: BTreeMap<Arc<str>, InvocationId>,
+    /// When each open message is looked at, by the monotonic clock.
+    due: BTreeSet<(Duration, InvocationId)>,
+    /// Why the end of a message could not be published last, of each function.
+    unpublished: BTreeMap<FunctionName, String>,
+    questions: BTreeMap<u64, Question>,
+    next_number: u64,
+    lease: NodeLease,
+    /// For how long the machine was suspended since it was started, as it was seen last.
+    suspended: Option<Duration>,
+    witness: NodeWitness,
+    /// Claims of other nodes, which this node has seen and has left to them.
+    elsewhere: BTreeMap<(FunctionName, u64), SeenClaim>,
+    /// The last claim that this fnd could not read, and when.
+    bad_claim: Option<(String, Duration)>,
+    /// When messages are forgotten next.
+    forget_at: Duration,
+    /// Messages that were done since the last time.
+    closed: usize,
+    out: Vec<MessageEffect>,
+}
+
+impl Messages {
+    /// Returns the effects of what was handled, in order, and forgets them.
+    pub(crate) fn take_effects(&mut self) -> Vec<MessageEffect> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Says whether effects wait.
+    pub(crate) fn has_effects(&self) -> bool {
+        !self.out.is_empty()
+    }
+
+    /// Says whether the message of an invocation is in the books.
+    #[cfg(test)]
+    fn has(&self, id: InvocationId) -> bool {
+        self.open.contains_key(&id)
+    }
+
+    /// Says whether the attempts of an invocation are claimed in the register.
+    pub(crate) fn claims(&self, id: InvocationId) -> bool {
+        self.open.get(&id).is_some_and(|message| !message.mark.is_accepted)
+    }
+
+    /// Handles a fact. `id` is for the invocation, if the fact is a delivery that becomes one.
+    pub(crate) fn fact(&mut self, now: Now, fact: NatsFact, id: InvocationId) {
+        if self.node.is_none() {
+            return; // what a thread says that was asked to end
+        }
+        self.has_new_room = true;
+        match fact {
+            NatsFact::Connected(server) => self.connected(now, *server),
+            NatsFact::NoBucket(why) => self.no_bucket(now, why),
+            NatsFact::Disconnected(why) => self.disconnected(now, why),
+            NatsFact::ServerError(why) => self.connection.complains(why),
+            NatsFact::Entry { entry, state } => self.entry_is(entry, state),
+            NatsFact::Figures { entry, figures } => {
+                if let Some(entry) = self.entries.get_mut(&entry) {
+                    entry.figures = Some(figures);
+                }
+            }
+            NatsFact::Delivered(message) => self.delivered(now, *message, id),
+            NatsFact::PullEnded { entry, left } => {
+                if let Some(entry) = self.entries.get_mut(&entry) {
+                    entry.asked = entry.asked.saturating_sub(left);
+                }
+            }
+            NatsFact::Renewed { node, stamp } => self.witness.heard(&node, stamp, now.mono),
+            NatsFact::Read { number, result } => self.read(now, number, result),
+            NatsFact::MessageRead { number, result } => self.message_read(now, number, result),
+            NatsFact::Written { number, result } => self.written(now, number, result),
+            NatsFact::Settled { number, result } => self.settled(now, number, &result),
+            NatsFact::Published { number, result } => self.published(now, number, result),
+            NatsFact::Requested(request) => self.requested(now, *request, id),
+            NatsFact::RoundTrip(time) => {
+                if self.connection.took(time) {
+                    self.out.push(MessageEffect::Changed);
+                }
+            }
+        }
+    }
+
+    /// Sends a request that is answered; the answer finds the question again.
+    fn ask(&mut self, question: Question, request: impl FnOnce(u64) -> NatsRequest) {
+        let number = self.next_number();
+        self.questions.insert(number, question);
+        self.out.push(MessageEffect::Send(request(number)));
+    }
+
+    /// Writes a key of the bucket in place of this revision; absent: there must be no such key.
+    fn ask_to_write(&mut self, question: Question, key: Arc<str>, value: Vec<u8>, replaces: Option<u64>) {
+        self.ask(question, |number| NatsRequest::Write {
+            number,
+            key,
+            value: value.into(),
+            replaces,
+        });
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.next_number
+    }
+
+    fn entry_is(&mut self, number: u32, state: EntryState) {
+        if let Some(entry) = self.entries.get_mut(&number) {
+            entry.state = Some(state);
+            self.out.push(MessageEffect::Changed);
+        }
+    }
+}

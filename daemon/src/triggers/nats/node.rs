@@ -1,0 +1,327 @@
+//! The key of this node in the register. Its renewals are the lease of the node, and its instance number says whether the name is
+//! this node's own: a second fnd with the same name takes no messages.
+//!
+//! ```text
+//! Unread ──connected──▶ Asked ──own, or none──▶ Own ──renewal is refused──▶ Asked
+//!   ▲                    │  ▲                    │
+//!   └── connection lost ─┤  └─ time ─ Foreign ◀──┘ another fnd has written it
+//! ```
+
+use super::books::{KnownClaim, Question};
+use super::fact::{ConnectedServer, FoundKey, WriteRefused};
+use super::request::NatsRequest;
+use super::{MessageEffect, Messages};
+use fnd_core::run::Now;
+use fnd_core::triggers::nats::claim::NodeRecord;
+use fnd_core::triggers::nats::witness::SilenceProof;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the other fnd with the name of this one must be silent at least until this one takes the name.
+const NAME_IS_FREE: Duration = Duration::from_secs(30);
+/// How soon the key is asked for again if there was no answer, and at the earliest otherwise.
+const AGAIN: Duration = Duration::from_secs(1);
+/// The pause before the thread is started again.
+const START_AGAIN: Duration = Duration::from_secs(30);
+
+/// The identity of this node in the register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct NodeIdentity {
+    pub(super) name: String,
+    /// The key of the node.
+    pub(super) key: Arc<str>,
+    /// A number that only this state directory on this machine has.
+    pub(super) instance: u64,
+    pub(super) bucket: Arc<str>,
+    /// For how long the bucket keeps a key.
+    pub(super) keeps: Duration,
+}
+
+/// The state of this node's key in the register.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum NodeKey {
+    /// There is no connection.
+    #[default]
+    Unread,
+    /// The question for it had no answer. It is asked for again at that time.
+    Again(Duration),
+    /// The question is on its way.
+    Asked,
+    /// This node has it, with the revision that the next renewal replaces; absent: it is to be created.
+    Own(Option<u64>),
+    /// Another fnd has it. It is asked for again at that time.
+    Foreign(Duration),
+}
+
+impl Messages {
+    /// Handles a new connection, or another bucket.
+    pub(super) fn connected(&mut self, now: Now, server: ConnectedServer) {
+        if self.connection.up(now, server) {
+            // The claims are gone with the old one.
+            for message in self.open.values_mut() {
+                (message.claim, message.keep_at) = (KnownClaim::Unknown, now.mono);
+            }
+        }
+        self.witness.disconnected();
+        self.lease.disconnected();
+        self.ask_for_node(now);
+        self.ask_for_forsaken();
+        // Signs of life are late, and ends wait.
+        for message in self.open.values_mut() {
+            message.signal_at = now.mono;
+            message.again_at = message.is_ending().then_some(now.mono);
+        }
+        self.look_at_all();
+        self.out.push(MessageEffect::Changed);
+    }
+
+    /// Handles a connection whose bucket cannot be used: it brings signs of life all the same.
+    pub(super) fn no_bucket(&mut self, now: Now, why: String) {
+        self.connection.no_bucket(now, why);
+        self.look_at_all();
+        self.out.push(MessageEffect::Changed);
+    }
+
+    fn look_at_all(&mut self) {
+        let all: Vec<_> = self.open.keys().copied().collect();
+        all.into_iter().for_each(|id| self.schedule(id));
+    }
+
+    /// Handles the loss of the connection, or that there is none yet. Questions that were on their way are answered before.
+    pub(super) fn disconnected(&mut self, now: Now, why: String) {
+        self.connection.down(now, why);
+        self.witness.disconnected();
+        self.lease.disconnected();
+        self.node_key = NodeKey::Unread;
+        for entry in self.entries.values_mut() {
+            (entry.asked, entry.state) = (0, None);
+        }
+        self.out.push(MessageEffect::Changed);
+    }
+
+    /// Handles that there is no thread to talk to a server, and why.
+    pub(crate) fn has_no_thread(&mut self, now: Now, why: String) {
+        self.disconnected(now, why);
+        self.start_at = Some(now.mono.saturating_add(START_AGAIN));
+    }
+
+    pub(super) fn ask_for_node(&mut self, now: Now) {
+        let Some(node) = &self.node else { return };
+        let key = Arc::clone(&node.key);
+        self.node_key = NodeKey::Asked;
+        self.ask(Question::ReadNode(now.mono), |number| NatsRequest::Read { number, key });
+    }
+
+    /// Takes the answer to the question for the key of this node.
+    pub(super) fn node_is_read(&mut self, now: Now, asked: Duration, result: Result<Option<FoundKey>, String>) {
+        let Some(node) = &self.node else { return };
+        // Attempts of the other fnd may go on for the `ack_wait` of its functions. Its functions are those of this node.
+        let waits = self.entries.values().map(|entry| entry.wanted.rules.ack_wait);
+        let is_free = waits.max().unwrap_or_default().max(NAME_IS_FREE);
+        let Ok(found) = result else {
+            if self.connection.is_connected() {
+                self.node_key = NodeKey::Again(now.mono.saturating_add(AGAIN));
+            }
+            return;
+        };
+        let is_own = self.name.is_own(found.as_ref(), node.instance);
+        self.node_key = match found {
+            None => NodeKey::Own(None),
+            Some(found) if is_own => NodeKey::Own(Some(found.revision)),
+            Some(found) => {
+                self.witness.answered(&node.name, Some(found.stamp), (asked, now.mono));
+                let silence = self.witness.silence(&node.name, is_free, (Duration::ZERO, now.mono));
+                match silence {
+                    SilenceProof::Given(_) => NodeKey::Own(Some(found.revision)),
+                    SilenceProof::Wants(rest) => NodeKey::Foreign(now.mono.saturating_add(rest.max(AGAIN))),
+                }
+            }
+        };
+        self.out.push(MessageEffect::Changed);
+        self.renew(now);
+    }
+
+    /// Renews the key, if it is this node's.
+    pub(super) fn renew(&mut self, now: Now) {
+        let (Some(node), NodeKey::Own(revision)) = (&self.node, self.node_key) else {
+            return;
+        };
+        let record = NodeRecord {
+            instance: node.instance,
+            process: self.name.process(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            at_ms: now.unix_ms,
+        };
+        let key = Arc::clone(&node.key);
+        self.lease.sends(now.mono);
+        self.ask_to_write(Question::Renew(now.mono), key, record.bytes(), revision);
+    }
+
+    /// Takes the answer to a renewal.
+    pub(super) fn node_is_written(&mut self, now: Now, sent: Duration, result: &Result<u64, WriteRefused>) {
+        match result {
+            Ok(revision) => {
+                self.name.is_written(now.mono);
+                self.lease.renewed((sent, now.mono));
+                // The renewal does not bring back an attempt whose lease had ended before it.
+                self.fence(now);
+                if let NodeKey::Own(known) = &mut self.node_key {
+                    *known = Some(*revision).max(*known);
+                }
+                let deadlines = self.lease.deadlines(now.mono);
+                let at = |rest| Some(now.mono.saturating_add(rest));
+                let leases = deadlines
+                    .into_iter()
+                    .map(|(worker, rest)| MessageEffect::Lease(worker, at(rest)));
+                self.out.extend(leases);
+            }
+            Err(WriteRefused::Conflict) => self.ask_for_node(now),
+            // The next renewal finds out.
+            Err(WriteRefused::Refused(_) | WriteRefused::Unknown(_)) => {}
+        }
+    }
+
+    /// Says whether this node may claim messages: it has a connection, the bucket, and its name in it.
+    pub(super) fn may_claim(&self) -> bool {
+        self.connection.is_ready() && matches!(self.node_key, NodeKey::Own(Some(_)))
+    }
+
+    /// Returns why the name is not this node's own.
+    pub(super) fn node_problem(&self) -> Option<String> {
+        let node = self.node.as_ref()?;
+        if self.is_closing {
+            let count = self.open.len();
+            return Some(format!(
+                "the new name or bucket in `[events.nats]` waits for the end of {count} messages that are claimed here as `{}`",
+                node.name
+            ));
+        }
+        match self.node_key {
+            NodeKey::Foreign(_) => Some(format!(
+                "another fnd, or a copy of this machine, has the name `{}` in the bucket `{}`: this one takes no messages as long as the other one is there; \
+                 give each node a name of its own (`[events.nats] node`)",
+                node.name, node.bucket
+            )),
+            NodeKey::Unread | NodeKey::Again(_) | NodeKey::Asked | NodeKey::Own(_) => None,
+        }
+    }
+
+    /// Returns what hinders the whole node.
+    pub(super) fn node_error(&self) -> Option<String> {
+        let connection = self.connection.error().map(str::to_owned);
+        connection.or_else(|| self.node_problem())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fact::NatsFact;
+    use super::super::name::tests::written_by;
+    use super::super::tests::{at, claim, messages, open_message, sent, server, up, wanted_entry};
+    use super::*;
+    use fnd_wire::ids::InvocationId;
+
+    const ID: InvocationId = InvocationId(1);
+
+    fn found(instance: u64, process: u64, revision: u64) -> Result<Option<FoundKey>, String> {
+        Ok(Some(written_by(instance, process, revision)))
+    }
+
+    /// Returns the revisions that the writes that were sent replace.
+    fn writes(messages: &mut Messages) -> Vec<Option<u64>> {
+        let requests = sent(messages).into_iter();
+        let writes = requests.filter_map(|request| match request {
+            NatsRequest::Write { replaces, .. } => Some(replaces),
+            _ => None,
+        });
+        writes.collect()
+    }
+
+    #[test]
+    fn a_key_that_is_missing_is_created_and_an_own_one_is_renewed() {
+        let mut messages = messages();
+        messages.node_is_read(at(1), at(1).mono, Ok(None));
+        assert_eq!(writes(&mut messages), [None]);
+        assert!(!messages.may_claim(), "it is not written yet");
+        messages.node_is_written(at(2), at(1).mono, &Ok(5));
+        messages.renew(at(3));
+        assert_eq!(writes(&mut messages), [Some(5)]);
+        messages.node_is_read(at(4), at(4).mono, found(7, 0, 9));
+        assert_eq!(writes(&mut messages), [Some(9)]);
+    }
+
+    #[test]
+    fn a_name_of_another_fnd_is_taken_when_that_one_is_silent() {
+        let mut messages = messages();
+        messages.node_is_read(at(1), at(1).mono, found(8, 0, 3));
+        assert!(writes(&mut messages).is_empty() && messages.node_problem().is_some());
+        assert_eq!(messages.node_key, NodeKey::Foreign(at(31).mono));
+        messages.node_is_read(at(31), at(31).mono, found(8, 0, 4));
+        assert_eq!(
+            messages.node_key,
+            NodeKey::Foreign(at(61).mono),
+            "it has renewed its key"
+        );
+        messages.node_is_read(at(61), at(61).mono, found(8, 0, 4));
+        assert_eq!((writes(&mut messages), messages.node_problem()), (vec![Some(4)], None));
+    }
+
+    #[test]
+    fn a_machine_that_is_a_copy_of_this_one_is_another_fnd() {
+        let mut messages = messages();
+        up(&mut messages);
+        messages.node_is_read(at(1), at(1).mono, found(7, 5, 7));
+        assert_eq!(writes(&mut messages), [Some(7)], "an fnd before this one has left it");
+        messages.node_is_written(at(1), at(1).mono, &Err(WriteRefused::Unknown("away".to_owned())));
+        messages.node_is_read(at(2), at(2).mono, found(7, 5, 7));
+        assert_eq!(writes(&mut messages), [Some(7)], "the write was lost");
+        messages.node_is_written(at(3), at(2).mono, &Ok(8));
+        messages.node_is_written(at(4), at(4).mono, &Err(WriteRefused::Conflict));
+        messages.node_is_read(at(4), at(4).mono, found(7, 6, 9));
+        assert!(!messages.may_claim() && messages.node_problem().is_some());
+    }
+
+    #[test]
+    fn claims_that_a_new_bucket_has_not_are_read_at_once() {
+        for (bucket, is_read) in [(1, false), (2, true)] {
+            let mut messages = open_message(ID);
+            up(&mut messages);
+            let message = messages.open.get_mut(&ID).unwrap();
+            message.rules = Some(wanted_entry("f", "x").rules);
+            (message.claim, message.mark.revision) = (KnownClaim::Written(claim("vm1", ID), 3), Some(3));
+            message.keep_at = at(3600).mono;
+            let server = ConnectedServer {
+                bucket_created_ns: bucket,
+                ..server()
+            };
+            messages.connected(at(10), server);
+            sent(&mut messages);
+            messages.beat(at(10));
+            let requests = sent(&mut messages).into_iter();
+            let reads = requests.filter(|request| matches!(request, NatsRequest::Read { .. }));
+            assert_eq!(reads.count(), usize::from(is_read), "{bucket}");
+        }
+    }
+
+    #[test]
+    fn signs_of_life_go_on_while_the_bucket_is_missing() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        messages.disconnected(at(5), "away".to_owned());
+        messages.fact(at(40), NatsFact::NoBucket("it is gone".to_owned()), InvocationId(2));
+        sent(&mut messages);
+        messages.beat(at(40));
+        assert!(matches!(sent(&mut messages)[..], [NatsRequest::Signal { .. }]));
+    }
+
+    #[test]
+    fn a_refused_renewal_asks_who_has_the_key() {
+        let mut messages = messages();
+        messages.node_is_read(at(1), at(1).mono, Ok(None));
+        sent(&mut messages);
+        messages.node_is_written(at(2), at(1).mono, &Err(WriteRefused::Unknown("away".to_owned())));
+        assert!(sent(&mut messages).is_empty());
+        messages.node_is_written(at(2), at(1).mono, &Err(WriteRefused::Conflict));
+        assert!(matches!(sent(&mut messages)[..], [NatsRequest::Read { .. }]));
+    }
+}

@@ -1,0 +1,380 @@
+//! How far the end of a message is published. It is published before the claim says `done`: if this node goes down between the two,
+//! the next fnd publishes it once more, with the same `Nats-Msg-Id`. Where nobody takes it, the message ends all the same, and its row
+//! in the ledger remembers that something is to be published.
+
+use super::books::{ClaimPurpose, KnownClaim, Question};
+use super::outgoing::{EndTargets, EndedInvocation, outgoing};
+use super::request::{NatsRequest, OutgoingMessage};
+use super::{MessageEffect, Messages};
+use fnd_core::records::StreamPlace;
+use fnd_core::run::Now;
+use fnd_wire::ids::InvocationId;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pause before something is published again, and how often that is tried before the message ends without it.
+const AGAIN: Duration = Duration::from_secs(5);
+const TRIES: u32 = 3;
+/// The pause before it is tried again after that.
+const LATER: Duration = Duration::from_mins(5);
+
+/// How far the end of a message is published.
+#[derive(Debug, Default)]
+pub(super) enum EndOutcome {
+    /// It is not known yet whether something is to be published.
+    #[default]
+    Unread,
+    /// These are, unless the claim is another node's by now: only one record of a message counts.
+    Found(Vec<OutgoingMessage>),
+    /// These are, one after the other; the first one was tried so often.
+    Publishing(Vec<OutgoingMessage>, u32),
+    /// It was tried in vain: the message ends first, and it is tried again.
+    Later,
+    Told,
+}
+
+impl EndOutcome {
+    /// Takes that the claim is this node's, so the record counts.
+    pub(super) fn counts(&mut self) {
+        if let Self::Found(all) = self {
+            *self = Self::Publishing(std::mem::take(all), 0);
+        }
+    }
+}
+
+impl Messages {
+    /// Publishes what is to be published of the end of a message. Returns whether the end can go on at once.
+    pub(super) fn tells_end(&mut self, now: Now, id: InvocationId) -> bool {
+        let is_ready = self.connection.is_ready();
+        let most = self.connection.max_payload().unwrap_or(usize::MAX);
+        let Some(message) = self.open.get_mut(&id) else {
+            return false;
+        };
+        let has_targets = message.targets != EndTargets::default();
+        let is_known = message.entry.is_some() || has_targets || self.knows_functions;
+        match &mut message.outcome {
+            EndOutcome::Later | EndOutcome::Told => return true,
+            EndOutcome::Unread if !is_known => {
+                message.again_at = Some(now.mono.saturating_add(AGAIN));
+                return false;
+            }
+            // The next connection goes on.
+            EndOutcome::Unread if has_targets && !is_ready => return false,
+            EndOutcome::Found(_) | EndOutcome::Publishing(..) if !is_ready => return false,
+            EndOutcome::Unread if has_targets => {
+                message.is_asking = true;
+                self.out.push(MessageEffect::ReadEnd(id));
+                return false;
+            }
+            EndOutcome::Unread => {
+                // A message of an fnd before this one. Its targets were those of its entry.
+                if message.entry.is_none() && message.claim == KnownClaim::Unknown {
+                    let StreamPlace { stream, sequence, .. } = &message.mark.place;
+                    let why = format!(
+                        "message {sequence} of {stream} has ended, and `{}` has no entry of `[[nats]]` for it any more: nothing is \
+                         published of its end",
+                        message.function
+                    );
+                    self.out.push(MessageEffect::Warn(why));
+                }
+                message.outcome = EndOutcome::Told;
+            }
+            EndOutcome::Found(_) => {
+                self.write_claim(now, id, ClaimPurpose::Keep);
+                return false;
+            }
+            EndOutcome::Publishing(rest, _) => {
+                let too_large = rest.iter().filter(|outgoing| outgoing.size() > most);
+                for outgoing in too_large {
+                    let (subject, size) = (&outgoing.subject, outgoing.size());
+                    let why = format!(
+                        "what `{}` is to publish to `{subject}` has {size} bytes, and the server of NATS takes {most}",
+                        message.function
+                    );
+                    self.out.push(MessageEffect::Warn(why));
+                }
+                rest.retain(|outgoing| outgoing.size() <= most);
+                if let Some(next) = rest.first().cloned() {
+                    message.is_asking = true;
+                    self.ask(Question::PublishEnd(id), |number| NatsRequest::Publish {
+                        number,
+                        message: next,
+                    });
+                    return false;
+                }
+                message.outcome = EndOutcome::Told;
+            }
+        }
+        true
+    }
+
+    /// Takes an ended invocation from the ledger; nothing if it has forgotten it.
+    pub(crate) fn end_is_read(
+        &mut self,
+        now: Now,
+        id: InvocationId,
+        ended: Result<Option<Box<EndedInvocation>>, String>,
+    ) {
+        let Some(message) = self.open.get_mut(&id) else { return };
+        message.is_asking = false;
+        match ended {
+            Ok(Some(ended)) => {
+                message.outcome = EndOutcome::Found(outgoing(&message.targets, &ended));
+                let has_any = matches!(&message.outcome, EndOutcome::Found(all) if !all.is_empty());
+                if message.mark.is_accepted || !has_any {
+                    // There is no claim, or it says the end already; or nothing is published.
+                    message.outcome.counts();
+                }
+                self.go_on(now, id);
+            }
+            Ok(None) => {
+                message.outcome = EndOutcome::Told;
+                let function = message.function.clone();
+                self.unpublished.remove(&function);
+                self.go_on(now, id);
+            }
+            Err(_) => {
+                message.again_at = Some(now.mono.saturating_add(AGAIN));
+                self.schedule(id);
+            }
+        }
+    }
+
+    /// Takes the answer to a publication of the end of a message.
+    pub(super) fn end_is_published(&mut self, now: Now, id: InvocationId, result: &Result<(), String>) {
+        let gives_up = self.is_closing;
+        let Some(message) = self.open.get_mut(&id) else { return };
+        message.is_asking = false;
+        let EndOutcome::Publishing(rest, tries) = &mut message.outcome else {
+            return;
+        };
+        let function = message.function.clone();
+        let Err(why) = result else {
+            *tries = 0;
+            if !rest.is_empty() {
+                rest.remove(0);
+            }
+            if self.unpublished.remove(&function).is_some() {
+                self.out.push(MessageEffect::Changed);
+            }
+            return self.go_on(now, id);
+        };
+        *tries = tries.saturating_add(1);
+        let is_over = *tries >= TRIES;
+        let subject = rest.first().map(|outgoing| Arc::clone(&outgoing.subject));
+        let why = format!(
+            "nothing is published to `{}` for `{function}`: {why}",
+            subject.unwrap_or_default()
+        );
+        if gives_up {
+            // Other settings wait for the end of all messages.
+            message.outcome = EndOutcome::Told;
+            self.out.push(MessageEffect::Warn(why));
+            return self.go_on(now, id);
+        }
+        let ends_first = is_over && !message.mark.is_accepted;
+        if ends_first {
+            message.outcome = EndOutcome::Later;
+        } else if message.mark.is_accepted {
+            (message.outcome, message.again_at) = (EndOutcome::Unread, Some(now.mono.saturating_add(LATER)));
+        } else {
+            message.again_at = Some(now.mono.saturating_add(AGAIN));
+        }
+        if self.unpublished.insert(function, why.clone()).as_ref() != Some(&why) {
+            self.out.push(MessageEffect::Changed);
+        }
+        if ends_first {
+            return self.go_on(now, id);
+        }
+        self.schedule(id);
+    }
+
+    /// Takes that the server has forgotten a message. Returns whether its end is still to be published: the row in the ledger stays
+    /// until then.
+    pub(super) fn publishes_later(&mut self, now: Now, id: InvocationId) -> bool {
+        let message = self.open.get_mut(&id);
+        let Some(message) = message.filter(|message| matches!(message.outcome, EndOutcome::Later)) else {
+            return false;
+        };
+        // From here on it is like one that was acknowledged at its beginning.
+        let frees_place = message.takes_place();
+        message.mark.is_accepted = true;
+        (message.outcome, message.again_at) = (EndOutcome::Unread, Some(now.mono.saturating_add(LATER)));
+        if frees_place {
+            self.free_place(id);
+        }
+        self.schedule(id);
+        true
+    }
+
+    /// Frees the place of a message that has ended and is acknowledged.
+    pub(super) fn free_place(&mut self, id: InvocationId) {
+        self.has_new_room = true;
+        let entry = self.open.get(&id).and_then(|message| message.entry);
+        if let Some(entry) = entry.and_then(|number| self.entries.get_mut(&number)) {
+            entry.here = entry.here.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::books::MessageStage;
+    use super::super::fact::WriteRefused;
+    use super::super::outgoing::tests::{ended, targets};
+    use super::super::tests::{
+        asked_for_key, at, claim, found, function, open_message, sent, up, wanted, wanted_entry, wrote_claim,
+    };
+    use super::*;
+    use fnd_core::records::outcome::Reason;
+
+    const ID: InvocationId = InvocationId(1);
+
+    /// Returns the part with a message that has ended, and whose dead letter waits until the claim is known to be this node's.
+    fn ending() -> Messages {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        let mut entry = wanted_entry("f", "x");
+        entry.targets = targets();
+        messages.wants(&function("f"), Some(wanted(vec![entry])));
+        let message = messages.open.get_mut(&ID).unwrap();
+        message.claim = KnownClaim::Written(claim("vm1", ID), 3);
+        message.stage = MessageStage::Ending;
+        messages.take_effects();
+        messages.go_on(at(1), ID);
+        read(&mut messages, (1, Reason::Error));
+        messages
+    }
+
+    /// Returns the part with a message that has ended, whose dead letter is on its way.
+    fn publishing() -> Messages {
+        let mut messages = ending();
+        let (number, _) = wrote_claim(&mut messages, Some(3));
+        messages.written(at(1), number, Ok(4));
+        assert!(matches!(sent(&mut messages)[..], [NatsRequest::Publish { .. }]));
+        messages
+    }
+
+    /// The end is read from the ledger.
+    fn read(messages: &mut Messages, (second, reason): (u64, Reason)) {
+        let effects = messages.take_effects();
+        assert!(matches!(effects[..], [MessageEffect::ReadEnd(ID)]));
+        messages.end_is_read(at(second), ID, Ok(Some(Box::new(ended(reason)))));
+    }
+
+    #[test]
+    fn a_record_that_does_not_count_is_not_published() {
+        let mut messages = ending();
+        let (number, _) = wrote_claim(&mut messages, Some(3));
+        messages.written(at(1), number, Err(WriteRefused::Conflict));
+        let number = asked_for_key(&mut messages);
+        messages.read(at(1), number, Ok(Some(found(&claim("vm2", ID), 4))));
+        let effects = messages.take_effects();
+        assert!(matches!(&effects[..], [MessageEffect::Supersede(ID, node)] if &**node == "vm2"));
+        assert!(!messages.has(ID));
+    }
+
+    #[test]
+    fn without_an_answer_the_claim_is_asked_for_again_before_anything_is_published() {
+        let mut messages = ending();
+        let (number, _) = wrote_claim(&mut messages, Some(3));
+        messages.written(at(1), number, Err(WriteRefused::Unknown("away".to_owned())));
+        let number = asked_for_key(&mut messages);
+        messages.read(at(1), number, Err("away".to_owned()));
+        assert!(sent(&mut messages).is_empty());
+        messages.go_on(at(2), ID);
+        let number = asked_for_key(&mut messages);
+        // The fnd before this one has written it, and then went down.
+        let ended = claim("vm1", ID).ended(1, false);
+        messages.read(at(2), number, Ok(Some(found(&ended, 5))));
+        assert!(matches!(sent(&mut messages)[..], [NatsRequest::Publish { .. }]));
+    }
+
+    #[test]
+    fn an_end_that_publishes_nothing_needs_one_claim_only() {
+        let mut messages = publishing();
+        let message = messages.open.get_mut(&ID).unwrap();
+        (message.targets.result, message.outcome, message.is_asking) = (None, EndOutcome::Unread, false);
+        messages.go_on(at(2), ID);
+        read(&mut messages, (2, Reason::Ok));
+        let (_, written) = wrote_claim(&mut messages, Some(4));
+        assert!(written.is_final());
+    }
+
+    /// The manifest had an entry before fnd was restarted.
+    #[test]
+    fn an_end_whose_entry_is_gone_is_told_to_people() {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        let message = messages.open.get_mut(&ID).unwrap();
+        (message.claim, message.stage) = (KnownClaim::Unknown, MessageStage::Ending);
+        messages.go_on(at(1), ID);
+        let effects = messages.take_effects();
+        assert!(matches!(&effects[0], MessageEffect::Warn(why) if why.starts_with("message 7 of ORDERS has ended")));
+    }
+
+    #[test]
+    fn the_end_is_published_before_the_claim_says_it() {
+        let mut messages = publishing();
+        messages.end_is_published(at(2), ID, &Err("away".to_owned()));
+        assert!(sent(&mut messages).is_empty());
+        messages.go_on(at(7), ID);
+        assert!(matches!(sent(&mut messages)[..], [NatsRequest::Publish { .. }]));
+        messages.end_is_published(at(8), ID, &Ok(()));
+        assert!(matches!(sent(&mut messages)[..], [NatsRequest::Write { .. }]));
+    }
+
+    #[test]
+    fn what_no_stream_takes_is_told_and_published_after_the_end() {
+        let mut messages = publishing();
+        // The rules by which the message was accepted count, also if no entry wants such messages any more.
+        messages.wants(&function("f"), None);
+        messages.take_effects();
+        let none = || Err("no stream".to_owned());
+        for second in [2, 8] {
+            messages.end_is_published(at(second), ID, &none());
+            assert!(sent(&mut messages).is_empty());
+            messages.go_on(at(second + 5), ID);
+            assert!(matches!(sent(&mut messages)[..], [NatsRequest::Publish { .. }]));
+        }
+        let problem = messages.problems(at(8).mono).remove(0);
+        assert_eq!((problem.code, problem.about.as_str()), ("nats-stream", "f"));
+        assert!(problem.text.contains("`dlq`") && problem.text.contains("no stream"));
+        messages.end_is_published(at(14), ID, &none());
+        let (number, _) = wrote_claim(&mut messages, Some(4));
+        messages.written(at(15), number, Ok(5));
+        let requests = sent(&mut messages);
+        let [NatsRequest::Settle { number, .. }] = requests[..] else {
+            panic!("it is acknowledged");
+        };
+        messages.settled(at(16), number, &Ok(()));
+        assert!(messages.has(ID) && messages.take_effects().is_empty(), "its row stays");
+        assert!(!messages.open[&ID].takes_place());
+        let mut entry = wanted_entry("f", "x");
+        entry.targets = targets();
+        messages.wants(&function("f"), Some(wanted(vec![entry])));
+        assert_eq!(messages.figures().unwrap().functions[0].here, 0);
+        messages.wants(&function("f"), None);
+        messages.take_effects();
+        messages.go_on(at(316), ID);
+        read(&mut messages, (316, Reason::Error));
+        assert!(matches!(sent(&mut messages)[..], [NatsRequest::Publish { .. }]));
+        messages.end_is_published(at(317), ID, &Ok(()));
+        assert!(!messages.has(ID) && messages.problems(at(317).mono).is_empty());
+    }
+
+    #[test]
+    fn headers_count_for_the_size_that_the_server_takes() {
+        let mut messages = publishing();
+        let EndOutcome::Publishing(rest, _) = &mut messages.open.get_mut(&ID).unwrap().outcome else {
+            panic!("it is published");
+        };
+        rest[0].headers.push(("Kind".to_owned(), "a".repeat(1000)));
+        messages.open.get_mut(&ID).unwrap().is_asking = false;
+        messages.go_on(at(2), ID);
+        let effects = messages.take_effects();
+        assert!(matches!(effects[..], [MessageEffect::Warn(_), ..]));
+        let publishes = |effect: &MessageEffect| matches!(effect, MessageEffect::Send(NatsRequest::Publish { .. }));
+        assert!(!effects.iter().any(publishes));
+    }
+}

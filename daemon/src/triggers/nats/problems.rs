@@ -1,0 +1,141 @@
+//! The problems of the connection, the register and the entries of `[[nats]]`, for `status`, `fndctl nats` and metrics.
+
+use super::Messages;
+use super::books::EntryBook;
+use super::fact::EntryState;
+use fnd_wire::units::print_duration;
+use std::time::Duration;
+
+/// How long there may be no connection until that is a problem: a server that starts again is back by then.
+pub(super) const DOWN_AFTER: Duration = Duration::from_secs(10);
+/// The part of `ack_wait` that an answer of the server may take: beyond that, lost renewals end attempts.
+const SLOW_PART: u32 = 6;
+
+/// Most messages that one problem names.
+const NAMED_MAX: usize = 5;
+
+/// Why an fnd-spawner of 0.1 runs no work that another node may take over.
+const OLD_SPAWNER: &str = "the running fnd-spawner is older than leases, so no messages are asked for that another node may take over \
+     (`interrupted` in `retry.on`): start it again (`systemctl stop fnd && systemctl start fnd`, which ends running functions)";
+
+/// Each connection is lost soon.
+const BREAKS_AGAIN: &str = "the connection to the server of NATS breaks again and again, three times within a minute: the network or \
+     the server is restless, or somebody sends messages whose headers are none to a subject of `reply = true`";
+
+/// A problem; `code` and `about` are those of [`ReportedProblem`](crate::report::problems::ReportedProblem).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NatsProblem {
+    /// One of `nats-down`, `nats-stream`, `nats-stalled`, `nats-slow`, `nats-node`, `nats-fence`, `nats-claim`.
+    pub(crate) code: &'static str,
+    /// The function, where the problem is about one; else empty.
+    pub(crate) about: String,
+    /// The problem and what to do.
+    pub(crate) text: String,
+}
+
+impl Messages {
+    /// Returns the problems at `now`, a time of the monotonic clock.
+    pub(crate) fn problems(&self, now: Duration) -> Vec<NatsProblem> {
+        if self.node.is_none() {
+            return self.left_over().into_iter().collect();
+        }
+        let mut problems = Vec::new();
+        let mut add = |code, about: String, text: String| problems.push(NatsProblem { code, about, text });
+        if let Some(why) = self.connection.down_since(now, DOWN_AFTER) {
+            let text = format!("there is no connection to a server of NATS: {why}; messages wait there");
+            add("nats-down", String::new(), text);
+        } else if self.connection.breaks_again(now) {
+            add("nats-down", String::new(), BREAKS_AGAIN.to_owned());
+        }
+        if let Some(why) = self.connection.bucket_problem() {
+            add("nats-stream", String::new(), why.to_owned());
+        }
+        if let Some(why) = self.node_problem() {
+            add("nats-node", String::new(), why);
+        }
+        if let Some((why, _)) = &self.bad_claim {
+            add("nats-claim", String::new(), why.clone());
+        }
+        for (function, why) in &self.unpublished {
+            add("nats-stream", function.to_string(), format!("{why}; it is tried again"));
+        }
+        for (function, book) in &self.functions {
+            if let Some(why) = self.waits_for_person(function) {
+                add("nats-claim", function.to_string(), format!("`{function}`: {why}"));
+            }
+            let entries = book.entries.iter().filter_map(|number| self.entries.get(number));
+            for entry in entries.filter(|_| book.takes_work) {
+                let rules = &entry.wanted.rules;
+                if entry.wanted.is_mute {
+                    let text = format!(
+                        "`{function}`: nothing is published to `result` and `dead_letters` of `[[nats]]`, because its author may not \
+                         operate every function, and a message may run each of them"
+                    );
+                    add("nats-stream", function.to_string(), text);
+                }
+                match &entry.state {
+                    Some(EntryState::Gone(why) | EntryState::Ready { problem: Some(why), .. }) => {
+                        add("nats-stream", function.to_string(), format!("`{function}`: {why}"));
+                    }
+                    Some(EntryState::Stalled) => {
+                        let text = format!(
+                            "`{function}`: the server answers, but says nothing about the messages of `{}` that were asked for",
+                            rules.consumer
+                        );
+                        add("nats-stalled", function.to_string(), text);
+                    }
+                    Some(EntryState::Ready { problem: None, .. }) | None => {}
+                }
+                if let Some(time) = self.connection.usual_round_trip()
+                    && rules.claims()
+                    && rules.stream.is_some()
+                    && time > rules.ack_wait / SLOW_PART
+                {
+                    let text = format!(
+                        "`{function}`: the server takes {} for an answer, more than a sixth of `ack_wait` ({}): attempts may be \
+                         ended because signs of life come too late",
+                        print_duration(time),
+                        print_duration(rules.ack_wait),
+                    );
+                    add("nats-slow", function.to_string(), text);
+                }
+            }
+        }
+        let mut entries = self.entries.values().filter(|entry| self.takes_work(&entry.function));
+        let has_lease = |entry: &EntryBook| entry.wanted.rules.stream.is_some() && entry.wanted.rules.lease().is_some();
+        if !self.has_fence && entries.any(has_lease) {
+            add("nats-fence", String::new(), OLD_SPAWNER.to_owned());
+        }
+        problems
+    }
+
+    /// Returns the problem of messages that an fnd before this one has begun, if there is no `[events.nats]` any more.
+    fn left_over(&self) -> Option<NatsProblem> {
+        if !self.has_no_servers() {
+            return None;
+        }
+        let waiting = self.open.values().filter(|message| !message.mark.is_accepted);
+        let mut names: Vec<String> = waiting
+            .map(|message| {
+                let place = &message.mark.place;
+                format!("`{}` ({} {})", message.function, place.stream, place.sequence)
+            })
+            .collect();
+        let count = names.len();
+        if count == 0 {
+            return None;
+        }
+        names.truncate(NAMED_MAX);
+        let rest = if count > NAMED_MAX { ", ..." } else { "" };
+        let text = format!(
+            "fnd.toml has no `[events.nats]` any more, and {count} runs of messages have begun and wait for it: {}{rest}; put it back, \
+             or end them with `fndctl cancel`",
+            names.join(", ")
+        );
+        Some(NatsProblem {
+            code: "nats-down",
+            about: String::new(),
+            text,
+        })
+    }
+}

@@ -1,0 +1,329 @@
+//! How many messages are asked for: only as many as could begin now.
+
+use super::books::{EntryBook, MessageStage, OpenMessage};
+use super::fact::EntryState;
+use super::request::NatsRequest;
+use super::{MessageEffect, Messages};
+use fnd_core::run::{Event, RoomForMessages};
+use fnd_core::triggers::nats::pull::{EntryLoad, to_ask_for};
+use fnd_wire::ids::FunctionName;
+use std::time::Duration;
+
+/// A message that waits in its stream comes within this time after it was asked for. A message that has not come by then may not come
+/// for long, so other functions may ask for the same room.
+const COMES_SOON: Duration = Duration::from_secs(1);
+
+/// Messages that may need room.
+#[derive(Default)]
+struct Undecided {
+    on_node: usize,
+    in_group: usize,
+    /// When there are fewer of them, if nothing comes.
+    until: Option<Duration>,
+}
+
+impl Messages {
+    /// Says once whether functions may have more room for messages than when they were looked at last.
+    pub(crate) fn takes_new_room(&mut self) -> bool {
+        std::mem::take(&mut self.has_new_room)
+    }
+
+    /// Functions are looked at again: the clock or a person may have let them begin something.
+    pub(crate) fn room_may_have_changed(&mut self) {
+        self.has_new_room = true;
+    }
+
+    /// Returns the functions that could ask for more messages, if they had room; each time another one is the first.
+    pub(crate) fn asking(&mut self) -> Vec<FunctionName> {
+        if self.is_draining || self.is_closing {
+            return Vec::new();
+        }
+        let asks = self.functions.iter().filter(|(_, book)| {
+            let mut entries = book
+                .entries
+                .iter()
+                .filter_map(|number| Some((*number, self.entries.get(number)?)));
+            book.takes_work && entries.any(|(number, entry)| has_room(self.load((number, entry))))
+        });
+        let mut asks: Vec<FunctionName> = asks.map(|(function, _)| function.clone()).collect();
+        self.turn = self.turn.wrapping_add(1);
+        let first = self.turn.checked_rem(asks.len()).unwrap_or_default();
+        asks.rotate_left(first);
+        asks
+    }
+
+    /// Asks for the messages that a function has room for; `group` is that of its next attempt.
+    pub(crate) fn room(
+        &mut self,
+        now: Duration,
+        (function, group): (&FunctionName, Option<&str>),
+        room: RoomForMessages,
+    ) {
+        let Some(book) = self.functions.get_mut(function) else {
+            return;
+        };
+        book.group = group.map(Into::into);
+        let others = self.undecided_of_others(now, function);
+        if let Some(at) = others.until {
+            self.ask_again_at = Some(self.ask_again_at.map_or(at, |known| known.min(at)));
+        }
+        let Some(book) = self.functions.get(function) else {
+            return;
+        };
+        let numbers = book.entries.clone();
+        let known = numbers
+            .iter()
+            .filter_map(|number| Some((*number, self.entries.get(number)?)));
+        let loads: Vec<(u32, EntryLoad)> = known.map(|entry| (entry.0, self.load(entry))).collect();
+        let only: Vec<EntryLoad> = loads.iter().map(|(_, load)| *load).collect();
+        // The supervisor does not know of deliveries that are not decided yet.
+        let pending: usize = numbers.iter().map(|number| self.deliveries_of(*number)).sum();
+        let room = RoomForMessages {
+            places: room.places.saturating_sub(pending),
+            group: room.group.map(|group| group.saturating_sub(pending + others.in_group)),
+            node: room.node.saturating_sub(pending + others.on_node),
+            ..room
+        };
+        let more = to_ask_for(room, &only, book.first);
+        if more.iter().all(|count| *count == 0) {
+            return;
+        }
+        if let Some(book) = self.functions.get_mut(function) {
+            book.first = book.first.wrapping_add(1);
+        }
+        for ((number, _), count) in loads.into_iter().zip(more) {
+            if let Some(entry) = self.entries.get_mut(&number).filter(|_| count > 0) {
+                (entry.asked, entry.asked_at) = (entry.asked.saturating_add(count), now);
+                self.out
+                    .push(MessageEffect::Send(NatsRequest::Pull { entry: number, count }));
+            }
+        }
+    }
+
+    /// Counts the messages that may need room soon of which the supervisor knows nothing: those of the other functions.
+    fn undecided_of_others(&self, now: Duration, function: &FunctionName) -> Undecided {
+        let group_of = |function: &FunctionName| self.functions.get(function)?.group.as_deref();
+        let own_group = group_of(function);
+        let mut all = Undecided::default();
+        let mut add = |other: &FunctionName, count: usize| {
+            all.on_node += count;
+            if own_group.is_some() && group_of(other) == own_group {
+                all.in_group += count;
+            }
+        };
+        let others = |other: &FunctionName| other != function;
+        let entries = self.entries.values().filter(|entry| others(&entry.function));
+        let mut until = None;
+        for entry in entries.filter(|entry| entry.wanted.rules.claims() && entry.asked > 0) {
+            let at = entry.asked_at.saturating_add(COMES_SOON);
+            if at > now {
+                add(&entry.function, entry.asked);
+                until = Some(until.map_or(at, |known: Duration| known.min(at)));
+            }
+        }
+        for pending in self.deliveries.values() {
+            if let Some(entry) = self.entries.get(&pending.message.entry)
+                && others(&entry.function)
+            {
+                add(&entry.function, 1);
+            }
+        }
+        let storing = |message: &&OpenMessage| matches!(message.stage, MessageStage::Storing);
+        for message in self.open.values().filter(storing) {
+            if others(&message.function) {
+                add(&message.function, 1);
+            }
+        }
+        Undecided { until, ..all }
+    }
+
+    /// Takes whether fnd drains. Messages that have not begun are given back, so that another node can run them.
+    pub(crate) fn drains(&mut self, is_draining: bool) {
+        if std::mem::replace(&mut self.is_draining, is_draining) == is_draining {
+            return;
+        }
+        self.has_new_room = true;
+        // Requests have no place where they could wait: other nodes answer them.
+        if self.entries.values().any(|entry| entry.wanted.rules.stream.is_none()) {
+            self.tell_entries();
+        }
+        if is_draining {
+            self.give_all_back();
+        }
+    }
+
+    /// Gives the messages back that have not begun.
+    pub(super) fn give_all_back(&mut self) {
+        // No other node can get a message that was acknowledged at its beginning.
+        let all = self.open.iter().filter(|(_, message)| !message.mark.is_accepted);
+        // The supervisor knows which ones have begun.
+        let withdrawn = all.map(|(id, _)| MessageEffect::Event(Event::Withdraw(*id)));
+        self.out.extend(withdrawn);
+    }
+
+    /// Returns how many deliveries of an entry are not decided yet.
+    fn deliveries_of(&self, entry: u32) -> usize {
+        self.deliveries
+            .values()
+            .filter(|pending| pending.message.entry == entry)
+            .count()
+    }
+
+    fn load(&self, (number, entry): (u32, &EntryBook)) -> EntryLoad {
+        let rules = &entry.wanted.rules;
+        let pending = self.deliveries_of(number);
+        // A spawner that ends nothing by itself must not run what another node may take over.
+        let is_safe = self.has_fence || rules.lease().is_none();
+        // A message that is acknowledged once it is stored needs no register, only a name that is this node's own.
+        let is_ready = match rules.claims() {
+            true => self.may_claim(),
+            false => self.connection.is_connected() && self.node_problem().is_none(),
+        };
+        EntryLoad {
+            most: usize::try_from(rules.max_in_flight).unwrap_or(usize::MAX),
+            here: entry.here + pending,
+            asked: entry.asked,
+            can_ask: is_safe
+                && is_ready
+                && entry.paused_until.is_none()
+                && matches!(entry.state, Some(EntryState::Ready { .. })),
+            is_ahead: !rules.claims(),
+        }
+    }
+}
+
+/// Says whether an entry may ask for one more.
+fn has_room(load: EntryLoad) -> bool {
+    load.can_ask && load.here + load.asked < load.most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fact::NatsFact;
+    use super::super::tests::{at, delivered, function, messages, ready, sent, up, wanted, wanted_entry, wanted_reply};
+    use super::*;
+    use fnd_wire::ids::{Attempt, InvocationId};
+
+    const ROOM: RoomForMessages = RoomForMessages {
+        places: 3,
+        group: None,
+        node: 9,
+        is_held: false,
+    };
+
+    /// Returns the part with an entry 1 of a function `f`, for which nothing was asked yet.
+    fn with_entry() -> Messages {
+        let mut messages = messages();
+        up(&mut messages);
+        messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
+        messages.entry_is(1, ready());
+        messages.take_effects();
+        messages
+    }
+
+    #[test]
+    fn a_function_asks_for_its_room_once_and_again_for_what_will_not_come() {
+        let mut messages = with_entry();
+        assert_eq!(messages.asking(), [function("f")]);
+        messages.room(at(1).mono, (&function("f"), None), ROOM);
+        assert!(matches!(
+            sent(&mut messages)[..],
+            [NatsRequest::Pull { entry: 1, count: 3 }]
+        ));
+        messages.room(at(1).mono, (&function("f"), None), ROOM);
+        assert!(sent(&mut messages).is_empty());
+        messages.fact(at(6), NatsFact::PullEnded { entry: 1, left: 2 }, InvocationId(1));
+        messages.room(at(6).mono, (&function("f"), None), ROOM);
+        assert!(matches!(
+            sent(&mut messages)[..],
+            [NatsRequest::Pull { entry: 1, count: 2 }]
+        ));
+    }
+
+    /// Returns the part with the entries 1 of `f` and 2 of `g`.
+    fn with_two_functions() -> Messages {
+        let mut messages = with_entry();
+        messages.wants(&function("g"), Some(wanted(vec![wanted_entry("g", "y")])));
+        messages.entry_is(2, ready());
+        messages.take_effects();
+        messages
+    }
+
+    /// Lets both functions ask, with room for one in their group, or on the node. Returns the entries that have asked.
+    fn asked(messages: &mut Messages, seconds: u64, (group, node): (Option<&str>, usize)) -> Vec<u32> {
+        let room = RoomForMessages {
+            group: group.map(|_| 1),
+            node,
+            ..ROOM
+        };
+        for function in messages.asking() {
+            messages.room(at(seconds).mono, (&function, group), room);
+        }
+        let requests = sent(messages).into_iter();
+        let pulls = requests.filter_map(|request| match request {
+            NatsRequest::Pull { entry, count: 1 } => Some(entry),
+            _ => None,
+        });
+        pulls.collect()
+    }
+
+    #[test]
+    fn functions_that_share_room_ask_for_it_in_turn() {
+        for shared in [(Some("db"), 9), (None, 1)] {
+            let mut messages = with_two_functions();
+            let first = asked(&mut messages, 10, shared);
+            assert_eq!(first.len(), 1, "{shared:?}");
+            assert!(asked(&mut messages, 10, shared).is_empty(), "{shared:?}");
+            assert_eq!(messages.ask_again_at, Some(at(11).mono));
+            // Nothing has come: its stream is empty, and the other function must not wait for it.
+            let other = asked(&mut messages, 11, shared);
+            assert_eq!((other.len(), other == first), (1, false), "{shared:?}");
+        }
+        let mut messages = with_two_functions();
+        let first = asked(&mut messages, 10, (Some("db"), 9));
+        let other = 3 - first[0];
+        // A message has come that is not decided yet.
+        messages.delivered(at(12), delivered(first[0], 7, 1), InvocationId(1));
+        assert!(asked(&mut messages, 12, (Some("db"), 9)).is_empty(), "{other}");
+    }
+
+    #[test]
+    fn functions_are_looked_at_again_when_something_has_happened() {
+        let mut messages = with_entry();
+        assert!(messages.takes_new_room() && !messages.takes_new_room());
+        messages.attempt_ended(at(1), InvocationId(9), Attempt(1));
+        assert!(messages.takes_new_room() && !messages.takes_new_room());
+        messages.fact(at(6), NatsFact::PullEnded { entry: 1, left: 2 }, InvocationId(1));
+        assert!(messages.takes_new_room());
+        messages.room_may_have_changed();
+        assert!(messages.takes_new_room());
+    }
+
+    #[test]
+    fn a_node_that_drains_answers_no_requests() {
+        let mut messages = with_entry();
+        let entries = vec![wanted_entry("f", "x"), wanted_reply("f", "sum")];
+        messages.wants(&function("f"), Some(wanted(entries)));
+        messages.take_effects();
+        for (is_draining, told) in [(true, vec![1]), (false, vec![1, 2])] {
+            messages.drains(is_draining);
+            let requests = sent(&mut messages);
+            let [NatsRequest::Entries(entries)] = &requests[..] else {
+                panic!("the thread is told");
+            };
+            let numbers: Vec<u32> = entries.iter().map(|entry| entry.number).collect();
+            assert_eq!(numbers, told);
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_for_while_fnd_drains_or_has_no_lease_for_its_name() {
+        let mut messages = with_entry();
+        messages.drains(true);
+        assert!(messages.asking().is_empty());
+        messages.drains(false);
+        assert_eq!(messages.asking().len(), 1);
+        messages.disconnected(at(6), "away".to_owned());
+        assert!(messages.asking().is_empty());
+    }
+}

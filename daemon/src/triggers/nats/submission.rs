@@ -1,0 +1,249 @@
+//! The request to run that a message becomes. Pure.
+
+use super::fact::DeliveredMessage;
+use bytes::Bytes;
+use fnd_core::data::Data;
+use fnd_core::instant;
+use fnd_core::records::cause::{Cause, EventCause, NatsCause};
+use fnd_core::records::outcome::{Reason, Trigger};
+use fnd_core::records::{MessageMark, Payload};
+use fnd_core::run::{Overlap, Submit, TakenOver};
+use fnd_core::trace::Trace;
+use fnd_core::triggers::event::EventContent;
+use fnd_core::triggers::nats::message::{BadMessage, HEADERS_MAX, NatsMessage, ReadMessage};
+use fnd_wire::ids::{FunctionName, InvocationId};
+
+/// Of a message that is larger than the function takes, so many bytes are kept.
+const TOO_LARGE_KEPT: usize = 64 << 10;
+
+/// Returns a message for its readers.
+pub(super) fn view(message: &DeliveredMessage) -> NatsMessage<'_> {
+    NatsMessage {
+        subject: &message.subject,
+        place: &message.place,
+        stored_ms: message.stored_ms,
+        headers: &message.headers,
+        payload: &message.payload,
+    }
+}
+
+/// A message that runs its function, or is kept as a dead letter.
+pub(super) struct DeliveredWork<'a> {
+    pub(super) id: InvocationId,
+    pub(super) function: FunctionName,
+    pub(super) message: &'a DeliveredMessage,
+    pub(super) read: &'a Result<ReadMessage, BadMessage>,
+    /// `limits.body`.
+    pub(super) body_max: u64,
+    /// Whether it replaces an older run.
+    pub(super) replaces: bool,
+    pub(super) mark: MessageMark,
+    pub(super) taken_over: Option<TakenOver>,
+}
+
+/// Returns the request. A message that cannot be read becomes one that never begins.
+pub(super) fn submission(work: DeliveredWork<'_>) -> Submit {
+    let payload = match work.read {
+        Ok(read) => payload(work.message, read),
+        Err(_) => unread_payload(work.message, work.body_max),
+    };
+    Submit {
+        payload,
+        // Messages wait, whatever the policy of the function is, unless a newer one is worth more than an older one.
+        overlap: (!work.replaces).then_some(Overlap::Queue),
+        skipped: work
+            .read
+            .as_ref()
+            .err()
+            .map(|bad| (Reason::Input, bad.to_string().into())),
+        message: Some(Box::new(work.mark)),
+        taken_over: work.taken_over.map(Box::new),
+        ..Submit::new(work.id, work.function, Trigger::Nats)
+    }
+}
+
+/// Returns the payload of a message that can be read.
+pub(super) fn payload(message: &DeliveredMessage, read: &ReadMessage) -> Payload {
+    let data = match &read.content {
+        EventContent::None => None,
+        EventContent::Body => Some(data(&message.payload)),
+        EventContent::Part(part) => Some(Data::from(&part[..])),
+    };
+    Payload {
+        data,
+        content_type: read.content_type.clone(),
+        trace: trace(message, read),
+        cause: Some(cause_of(message, read).into()),
+        ..Payload::default()
+    }
+}
+
+/// Returns what is kept of a message that cannot be read, for whoever looks at the dead letter.
+fn unread_payload(message: &DeliveredMessage, body_max: u64) -> Payload {
+    let is_too_large = message.payload.len() as u64 > body_max;
+    let kept = match is_too_large {
+        true => message.payload.slice(..message.payload.len().min(TOO_LARGE_KEPT)),
+        false => message.payload.clone(),
+    };
+    Payload {
+        data: Some(data(&kept)),
+        content_type: header(message, "content-type").filter(|_| !has_long_headers(message)),
+        cause: Some(Cause::Nats(cause(message, None)).into()),
+        ..Payload::default()
+    }
+}
+
+fn has_long_headers(message: &DeliveredMessage) -> bool {
+    view(message).header_size() > HEADERS_MAX
+}
+
+fn data(bytes: &Bytes) -> Data {
+    Data::from(&bytes[..])
+}
+
+/// Returns what has made the run: an event that came by `[[event]]` is the same as on a node of its own.
+fn cause_of(message: &DeliveredMessage, read: &ReadMessage) -> Cause {
+    match (&read.subscribed, &read.event) {
+        (Some(subscribed), Some(attributes)) => Cause::Event(EventCause {
+            attributes: (**attributes).clone(),
+            order_key: subscribed.order_key.clone(),
+            depth: subscribed.depth,
+        }),
+        _ => Cause::Nats(cause(message, Some(read))),
+    }
+}
+
+fn cause(message: &DeliveredMessage, read: Option<&ReadMessage>) -> NatsCause {
+    // A request has no place and no acknowledgement.
+    let place = Some(&message.place).filter(|_| !message.ack.is_empty());
+    NatsCause {
+        subject: message.subject.clone(),
+        stream: place.map(|place| place.stream.to_string()),
+        sequence: place.map(|place| place.sequence),
+        delivered: place.map(|_| message.delivered),
+        claim: None,
+        time: read.map_or_else(|| instant::text(message.stored_ms), |read| read.time.clone()),
+        // Headers that are too long are not kept: they would be in the history for as long as the dead letter is.
+        headers: match has_long_headers(message) {
+            true => Vec::new(),
+            false => message.headers.clone(),
+        },
+        event: read.and_then(|read| read.event.clone()),
+        answers: place.is_none(),
+    }
+}
+
+/// Returns the trace of the sender: that of the headers, else that of the event.
+fn trace(message: &DeliveredMessage, read: &ReadMessage) -> Option<Trace> {
+    let attribute = |name: &str| read.event.as_ref()?.get(name).map(str::to_owned);
+    Trace::of(|name| header(message, name).or_else(|| attribute(name)))
+}
+
+/// Returns the values of a header, joined by commas; `name` is in lower case.
+fn header(message: &DeliveredMessage, name: &str) -> Option<String> {
+    let headers = view(message).headers.iter();
+    let values: Vec<&str> = headers
+        .filter(|(found, _)| found.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.trim())
+        .collect();
+    (!values.is_empty()).then(|| values.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{delivered, function, mark};
+    use super::*;
+    use fnd_core::triggers::nats::message::{self, SubscribedEvent};
+
+    fn submitted(message: &DeliveredMessage, body_max: u64) -> Submit {
+        let read = message::read(&view(message), body_max);
+        submission(DeliveredWork {
+            id: InvocationId(1),
+            function: function("f"),
+            message,
+            read: &read,
+            body_max,
+            replaces: false,
+            mark: mark("ORDERS", 7),
+            taken_over: None,
+        })
+    }
+
+    fn bytes(submit: &Submit) -> Vec<u8> {
+        submit.payload.data.as_ref().unwrap().bytes().unwrap().into_owned()
+    }
+
+    #[test]
+    fn a_message_is_payload_and_cause() {
+        let mut message = delivered(1, 7, 2);
+        message
+            .headers
+            .push(("traceparent".to_owned(), format!("00-{:032x}-{:016x}-01", 5, 6)));
+        let submit = submitted(&message, 100);
+        assert_eq!(bytes(&submit), b"{}");
+        assert_eq!(submit.payload.content_type.as_deref(), Some("application/json"));
+        let Some(Cause::Nats(cause)) = submit.payload.cause.as_deref() else {
+            panic!("the cause is the message");
+        };
+        assert_eq!(
+            (cause.sequence, cause.delivered, cause.headers.len()),
+            (Some(7), Some(2), 1)
+        );
+        assert!(submit.skipped.is_none() && submit.payload.trace.is_some());
+        assert_eq!(submit.trigger, Trigger::Nats);
+    }
+
+    #[test]
+    fn an_event_of_all_nodes_is_one_as_on_a_single_node() {
+        let mut message = delivered(1, 7, 1);
+        for (name, value) in [
+            ("specversion", "1.0"),
+            ("id", "7"),
+            ("source", "shop"),
+            ("type", "order"),
+        ] {
+            message.headers.push((format!("ce-{name}"), value.to_owned()));
+        }
+        let mut read = message::read(&view(&message), 100).unwrap();
+        let cause = |read: &ReadMessage| payload(&message, read).cause.unwrap();
+        assert!(matches!(&*cause(&read), Cause::Nats(_)));
+        read.subscribed = Some(SubscribedEvent {
+            order_key: Some("a".to_owned()),
+            depth: 2,
+        });
+        let cause = cause(&read);
+        assert_eq!((cause.order_key(), cause.depth()), (Some("a"), 2));
+        assert!(matches!(&*cause, Cause::Event(event) if event.attributes.kind == "order"));
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_is_kept_and_never_begins() {
+        let message = DeliveredMessage {
+            payload: vec![b'x'; 100_000].into(),
+            ..delivered(1, 7, 1)
+        };
+        let submit = submitted(&message, 99_999);
+        let (reason, why) = submit.skipped.as_ref().unwrap();
+        assert_eq!(*reason, Reason::Input);
+        assert!(why.contains("100000 bytes"), "{why}");
+        assert_eq!(bytes(&submit).len(), TOO_LARGE_KEPT);
+        let long = DeliveredMessage {
+            headers: vec![("Kind".to_owned(), "a".repeat(HEADERS_MAX))],
+            ..delivered(1, 7, 1)
+        };
+        let submit = submitted(&long, 100);
+        assert!(matches!(submit.payload.cause.as_deref(), Some(Cause::Nats(cause)) if cause.headers.is_empty()));
+        assert!(submit.skipped.is_some());
+        let batch = DeliveredMessage {
+            headers: vec![(
+                "Content-Type".to_owned(),
+                "application/cloudevents-batch+json".to_owned(),
+            )],
+            payload: "[]".into(),
+            ..delivered(1, 7, 1)
+        };
+        let submit = submitted(&batch, 100);
+        assert_eq!(bytes(&submit), b"[]");
+        assert!(submit.skipped.is_some());
+    }
+}

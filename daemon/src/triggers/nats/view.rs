@@ -1,0 +1,189 @@
+//! The view of the API, and figures for metrics. Both are made for each request; the part keeps no copy of them.
+
+use super::Messages;
+use super::books::{EntryBook, FunctionBook};
+use super::fact::EntryState;
+use fnd_core::api::{NatsState, NatsTriggerView, NatsView};
+use fnd_core::instant;
+use fnd_wire::ids::FunctionName;
+use std::time::Duration;
+
+/// Counters of the messages of a function since fnd started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MessageCounters {
+    /// Messages that the server had delivered before: `fnd_nats_redelivered_total`.
+    pub(crate) redelivered: u64,
+    /// Attempts that were ended because the lease was not renewed in time: `fnd_nats_leases_lost_total`.
+    pub(crate) leases_lost: u64,
+    /// Claims that the register has refused: `fnd_nats_claims_refused_total`.
+    pub(crate) claims_refused: u64,
+    /// Messages that were acknowledged because the work of another message with the same identity has ended:
+    /// `fnd_nats_duplicates_total`.
+    pub(crate) duplicates: u64,
+    /// Messages that were acknowledged because `when` does not hold: `fnd_nats_skipped_total`.
+    pub(crate) skipped: u64,
+}
+
+/// The figures of a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FunctionFigures {
+    pub(crate) function: FunctionName,
+    /// Messages that the server has not delivered yet, of all its entries; absent if that is not known: `fnd_nats_pending`.
+    pub(crate) pending: Option<u64>,
+    /// Messages that this node has and whose runs have not ended, or that are not acknowledged: `fnd_nats_here`.
+    pub(crate) here: u64,
+    /// Attempts here that end unless the lease is renewed: `fnd_nats_leases`.
+    pub(crate) leases: u64,
+    /// Counters since fnd started.
+    pub(crate) counters: MessageCounters,
+}
+
+/// The figures of the part.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NatsFigures {
+    /// Whether there is a connection: `fnd_nats_connected`.
+    pub(crate) connected: bool,
+    /// How long the server took for its last answer; absent before the first one: `fnd_nats_round_trip_seconds`.
+    pub(crate) round_trip: Option<Duration>,
+    /// By function, each that has entries of `[[nats]]`.
+    pub(crate) functions: Vec<FunctionFigures>,
+}
+
+impl Messages {
+    /// Returns the body of `GET /v1/nats`; nothing without `[events.nats]`. The entries are sorted by function, and those of a
+    /// function are in the order of its manifest: whoever may not view a function gets the list without it.
+    pub(crate) fn view(&self) -> Option<NatsView> {
+        let node = self.node.as_ref()?;
+        let triggers = self.functions.iter().flat_map(move |(function, book)| {
+            let entries = book.entries.iter();
+            entries
+                .filter_map(move |number| Some(self.entry_view((function, book), (*number, self.entries.get(number)?))))
+        });
+        Some(NatsView {
+            connected: self.connection.is_connected(),
+            server: self.connection.server().map(str::to_owned),
+            node: node.name.clone(),
+            since: instant::text(self.connection.since().unix_ms),
+            round_trip_ms: self.connection.round_trip().map(|time| time.as_secs_f64() * 1000.0),
+            error: self.node_error(),
+            triggers: triggers.collect(),
+        })
+    }
+
+    fn entry_view(
+        &self,
+        (function, book): (&FunctionName, &FunctionBook),
+        (number, entry): (u32, &EntryBook),
+    ) -> NatsTriggerView {
+        let rules = &entry.wanted.rules;
+        let is_streamed = rules.stream.is_some();
+        // Restored messages belong to the entry with their stream and their consumer.
+        let here = self.open.values();
+        let here = here.filter(|message| message.entry == Some(number) && message.takes_place());
+        let leases = here.clone().filter(|message| message.is_leased).count();
+        let (state, error) = state_of(book.takes_work && !self.is_draining, self.connection.is_ready(), entry);
+        NatsTriggerView {
+            function: function.clone(),
+            subject: rules.subject.clone(),
+            stream: rules.stream.clone(),
+            consumer: is_streamed.then(|| rules.consumer.clone()),
+            state,
+            pending: entry.figures.map(|figures| figures.pending),
+            here: here.count() as u64,
+            redelivered: entry.figures.map(|figures| figures.redelivered),
+            leases: leases as u64,
+            leases_lost: book.counters.leases_lost,
+            error: error.or_else(|| self.waits_for_person(function).filter(|_| is_streamed)),
+        }
+    }
+
+    /// Returns the figures for metrics; nothing without `[events.nats]`.
+    pub(crate) fn figures(&self) -> Option<NatsFigures> {
+        self.node.as_ref()?;
+        let functions = self.functions.iter().map(|(function, book)| {
+            let entries = book.entries.iter().filter_map(|number| self.entries.get(number));
+            let pending: Vec<u64> = entries
+                .filter_map(|entry| Some(entry.figures.as_ref()?.pending))
+                .collect();
+            let here = self.open.values();
+            let here = here.filter(|message| message.function == *function && message.takes_place());
+            FunctionFigures {
+                function: function.clone(),
+                pending: (!pending.is_empty()).then(|| pending.iter().sum()),
+                here: here.clone().count() as u64,
+                leases: here.filter(|message| message.is_leased).count() as u64,
+                counters: book.counters,
+            }
+        });
+        Some(NatsFigures {
+            connected: self.connection.is_connected(),
+            round_trip: self.connection.round_trip(),
+            functions: functions.collect(),
+        })
+    }
+}
+
+/// Returns the state of an entry and what hinders it. `is_ready` says whether there is a connection and the bucket of the claims.
+fn state_of(takes_work: bool, is_ready: bool, entry: &EntryBook) -> (NatsState, Option<String>) {
+    if !takes_work {
+        return (NatsState::Disabled, None);
+    }
+    let problem = match &entry.state {
+        Some(EntryState::Gone(why)) => return (NatsState::Gone, Some(why.clone())),
+        Some(EntryState::Stalled) => {
+            let why = "the server says nothing about the messages that were asked for".to_owned();
+            return (NatsState::Stalled, Some(why));
+        }
+        Some(EntryState::Ready { problem, .. }) => problem.clone(),
+        // Nobody has looked: there is no connection, or it has just begun. An entry without a stream is never looked for.
+        None if entry.wanted.rules.stream.is_some() || !is_ready => return (NatsState::Stalled, None),
+        None => return (NatsState::Consuming, None),
+    };
+    let is_paused = entry.figures.is_some_and(|figures| figures.is_paused);
+    let state = match (is_paused, entry.asked) {
+        (true, _) => NatsState::Paused,
+        // It asks for nothing: it has its most, or its function has no free place.
+        (false, 0) => NatsState::Full,
+        (false, _) => NatsState::Consuming,
+    };
+    (state, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fact::ConsumerFigures;
+    use super::super::tests::{function, ready, wanted_entry};
+    use super::*;
+
+    #[test]
+    fn an_entry_has_the_state_that_tells_most() {
+        let paused = ConsumerFigures {
+            pending: 3,
+            redelivered: 0,
+            is_paused: true,
+        };
+        for (takes_work, state, asked, figures, expected) in [
+            (false, Some(ready()), 4, None, NatsState::Disabled),
+            (true, None, 0, None, NatsState::Stalled),
+            (
+                true,
+                Some(EntryState::Gone("it is gone".to_owned())),
+                0,
+                None,
+                NatsState::Gone,
+            ),
+            (true, Some(EntryState::Stalled), 4, None, NatsState::Stalled),
+            (true, Some(ready()), 4, Some(paused), NatsState::Paused),
+            (true, Some(ready()), 4, None, NatsState::Consuming),
+            (true, Some(ready()), 0, None, NatsState::Full),
+        ] {
+            let entry = EntryBook {
+                state,
+                asked,
+                figures,
+                ..EntryBook::new(function("f"), wanted_entry("f", "x"))
+            };
+            assert_eq!(state_of(takes_work, true, &entry).0, expected);
+        }
+    }
+}
