@@ -81,6 +81,13 @@ const VERBS: &[(&str, &str, Effect)] = &[
     ("delete", "/v1/dead-letters/{id}", Stored(&DROP)),
     ("put", "/v1/state/{scope}/{key}", Stored(&SET)),
     ("delete", "/v1/state/{scope}/{key}", Stored(&UNSET)),
+    // A server of NATS has confirmed the change before the answer.
+    ("post", "/v1/nats/publish", Elsewhere("nats/shown.rs")),
+    (
+        "post",
+        "/v1/functions/{function}/nats/release",
+        Elsewhere("nats/shown.rs"),
+    ),
     // They end with fnd.
     ("post", "/v1/log-level", Nothing),
     ("post", "/v1/drain", Nothing),

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! stored with its invocation: open ─▶ its final record: ending ─▶ acknowledged: closed ─▶ forgotten
-//!                              │        ▲ │
-//!                              │        │ └─ another node's record counts: superseded ─▶ forgotten, or open again
-//!                              │        └─ acknowledged once it is stored: accepted
+//!                              │          │
+//!                              │          └─ another node's record counts: superseded ─▶ forgotten, or open again
 //!                              └─ not begun and given back: no row
+//! acknowledged once it is stored: accepted, also with its final record ─▶ its end is published: closed ─▶ forgotten
 //! ```
 
 use super::query::{LedgerReader, QueryError};
@@ -100,13 +100,14 @@ pub(super) fn claimed(db: &Connection, id: InvocationId, revision: u64) -> rusql
 
 /// Stores that the invocation of a message has its final record, in the transaction of that record.
 pub(super) fn ends(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
-    let sql = "UPDATE message SET step = 'ending' WHERE invocation = ?1 AND step IN ('open', 'accepted')";
+    // One that is accepted stays so: the next fnd must neither claim it nor acknowledge it again.
+    let sql = "UPDATE message SET step = 'ending' WHERE invocation = ?1 AND step = 'open'";
     db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
 }
 
-/// Says whether the end of an invocation is to be told to the server.
+/// Says whether the end of an ended invocation is to be told to the server.
 pub(super) fn is_ending(db: &Connection, id: InvocationId) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM message WHERE invocation = ?1 AND step = 'ending')";
+    let sql = "SELECT EXISTS (SELECT 1 FROM message WHERE invocation = ?1 AND step IN ('ending', 'accepted'))";
     db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
 }
 
@@ -134,7 +135,7 @@ pub(super) fn supersede(db: &Connection, id: InvocationId, node: &str) -> Result
     Ok(())
 }
 
-/// Reads a message from the columns [`KNOWN`]; whether its invocation is interrupted is read separately.
+/// Reads a message from the columns [`KNOWN`]; how its invocation has ended is read separately.
 pub(super) fn known(row: &Row<'_>) -> rusqlite::Result<KnownMessage> {
     let text = |column: usize| Ok::<Arc<str>, rusqlite::Error>(row.get_ref(column)?.as_str()?.into());
     let step = rows::word(row, 9, LocalStep::parse)?;
@@ -172,12 +173,12 @@ pub(super) fn mark(db: &Connection, id: InvocationId) -> rusqlite::Result<Option
 pub(super) fn tidy(db: &Connection) -> rusqlite::Result<()> {
     // The list of steps is that of the index, which is not used for another one.
     db.execute(
-        "DELETE FROM message WHERE step IN ('open', 'accepted', 'ending') AND step <> 'ending'
+        "DELETE FROM message WHERE step IN ('open', 'accepted', 'ending') AND step = 'open'
         AND NOT EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation)",
         [],
     )?;
     db.execute(
-        "UPDATE message SET step = 'ending' WHERE step IN ('open', 'accepted', 'ending') AND step <> 'ending'
+        "UPDATE message SET step = 'ending' WHERE step IN ('open', 'accepted', 'ending') AND step = 'open'
         AND EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation AND ended_ms IS NOT NULL)",
         [],
     )
@@ -196,14 +197,20 @@ pub(super) fn open(db: &Connection) -> rusqlite::Result<Vec<KnownMessage>> {
 /// Reads the messages for which a condition holds.
 fn select(db: &Connection, condition: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<KnownMessage>> {
     let sql = format!(
-        "SELECT {KNOWN}, state IS 'interrupted' FROM message LEFT JOIN invocation ON invocation.id = message.invocation
+        "SELECT {KNOWN}, state IS 'interrupted', invocation.id IS NULL OR ended_ms IS NOT NULL
+        FROM message LEFT JOIN invocation ON invocation.id = message.invocation
         WHERE {condition}"
     );
     let mut statement = db.prepare_cached(&sql)?;
     let read = |row: &Row<'_>| {
+        let (found, is_over) = (known(row)?, row.get(13)?);
         Ok(KnownMessage {
+            step: match found.step {
+                LocalStep::Accepted if is_over => LocalStep::Ending,
+                step => step,
+            },
             is_interrupted: row.get(12)?,
-            ..known(row)?
+            ..found
         })
     };
     statement.query_map(values, read)?.collect()

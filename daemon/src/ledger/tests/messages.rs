@@ -271,9 +271,24 @@ fn a_message_that_is_acknowledged_at_once_is_remembered_beyond_its_end() {
     );
     let restored = ledger.opened.restored.unfinished[0].accepted.message.as_deref();
     assert_eq!(restored, Some(&accepted));
-    update(&ledger, &message, RunState::Succeeded);
+    let end = InvocationRecord {
+        ended_ms: Some(9),
+        ..record(&message, RunState::Succeeded)
+    };
+    ledger.submit(LedgerCommand::Update(Box::new(end)));
     ended(&ledger, &message);
-    assert_eq!(read(&ledger, 7), Some(known(1, mark(7), LocalStep::Ending)));
+    // fnd is killed before the end is told: the next fnd must not take the message for one that it has claimed.
+    let ending = known(1, accepted, LocalStep::Ending);
+    assert_eq!(read(&ledger, 7).as_ref(), Some(&ending));
+    ledger.stop();
+    let ledger = Ledger::open(state.path());
+    assert_eq!(ledger.opened.messages, from_ref(&ending));
+    let step = LocalStep::Closed;
+    change(&ledger, MessageMemory::Step { id: id(1), step });
+    assert_eq!(read(&ledger, 7).unwrap().step, step);
+    ledger.stop();
+    let ledger = Ledger::open(state.path());
+    assert_eq!(ledger.opened.messages, [], "nothing is left to do");
 }
 
 /// fnd is killed before it has recorded the attempt of the other node.

@@ -28,9 +28,11 @@ impl Cluster<'_> {
             self.step()?;
         }
         self.end_faults()?;
+        // A commit may be done that fnd takes for failed. So the next fnd may find work in the ledger that this one did not know, and
+        // this one gives the message of such work back each time that the message comes.
+        self.kill(self.in_doubt.clone())?;
         self.come_to_rest(plan, Duration::ZERO)?;
-        // A commit may be done that fnd takes for failed. So the next fnd may find work in the ledger that this one did not know.
-        self.kill_all()?;
+        self.kill(0..self.machines.len())?;
         self.come_to_rest(plan, AFTER_RESTART)?;
         self.at_rest(plan)
     }
@@ -49,11 +51,11 @@ impl Cluster<'_> {
         }
     }
 
-    /// Kills each fnd that runs.
-    fn kill_all(&mut self) -> PromiseCheck {
+    /// Kills the fnd of each of these machines.
+    fn kill(&mut self, machines: impl IntoIterator<Item = usize>) -> PromiseCheck {
         let now = self.now();
         self.oracles.disturbed();
-        for index in 0..self.machines.len() {
+        for index in machines {
             self.machines[index].inside(now, |world| {
                 world.die(Death::Killed);
                 world.judge()

@@ -3,6 +3,7 @@
 use super::Cluster;
 use super::steps::ClusterStep;
 use crate::simulate::clock::SimulatedClock;
+use crate::simulate::facts::Fact;
 use crate::simulate::jetstream::{Peer, ToNode};
 use crate::simulate::oracles::PromiseCheck;
 use crate::simulate::world_step::WorldStep;
@@ -76,8 +77,19 @@ impl Cluster<'_> {
     /// Shows what has happened on a machine to the oracles.
     pub(super) fn see(&mut self, index: usize) -> PromiseCheck {
         let machine = &self.machines[index];
-        let mut facts = machine.world.judged.iter();
-        facts.try_for_each(|fact| self.oracles.see(index, fact, |id| machine.message(id)))
+        for fact in &machine.world.judged {
+            match fact {
+                Fact::Committed(commit) if commit.is_done && commit.is_denied => {
+                    self.in_doubt.insert(index);
+                }
+                Fact::Death(_) => {
+                    self.in_doubt.remove(&index);
+                }
+                _ => {}
+            }
+            self.oracles.see(index, fact, |id| machine.message(id))?;
+        }
+        Ok(())
     }
 
     fn forget_closed(&mut self) {

@@ -61,6 +61,7 @@ impl Cluster<'_> {
                 }
             }
             ClusterFault::DeleteConsumer(stream) => {
+                self.oracles.consumer_deleted(stream);
                 let over = self.server.streams[stream].delete_consumer();
                 self.say(over, now);
             }

@@ -36,7 +36,7 @@ use super::spawner::contents::MESSAGE_FUNCTIONS;
 use super::trace::WorldTrace;
 use super::world::World;
 use fastrand::Rng;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -50,6 +50,8 @@ struct Cluster<'a> {
     /// The messages that are still to come: the time, the stream, the id.
     messages: VecDeque<(Duration, usize, u32)>,
     faults: VecDeque<(Duration, ClusterFault)>,
+    /// The machines whose fnd was told that a commit has failed which is done: only the next fnd knows what it has stored.
+    in_doubt: BTreeSet<usize>,
     /// Whether the faults have stopped.
     is_calm: bool,
     /// The order in which things happen.
@@ -101,6 +103,7 @@ impl<'a> Cluster<'a> {
                 .iter()
                 .map(|(at_ms, fault)| (Duration::from_millis(*at_ms), *fault))
                 .collect(),
+            in_doubt: BTreeSet::new(),
             is_calm: false,
             order: RandomStream::Cluster.of(plan.seed),
             random: RandomStream::Server.of(plan.seed),

@@ -47,6 +47,8 @@ pub(super) struct MessageOracles {
     gone: BTreeSet<(usize, u32)>,
     /// The places in streams that were deleted.
     lost: BTreeSet<StreamPlace>,
+    /// The same, and those whose consumer was deleted: a consumer that is made anew does not answer for its predecessor.
+    unanswered: BTreeSet<StreamPlace>,
     /// The claims of a machine that is down, with its name, and the time at which somebody else has to have them.
     waiting: BTreeMap<Arc<str>, (String, Duration)>,
     /// Whether a machine that is there has nothing that hinders it.
@@ -61,6 +63,7 @@ impl MessageOracles {
             stored: BTreeMap::new(),
             gone: BTreeSet::new(),
             lost: BTreeSet::new(),
+            unanswered: BTreeSet::new(),
             waiting: BTreeMap::new(),
             are_quick: (0..plan.machines.len()).all(is_quick),
         }
@@ -72,8 +75,16 @@ impl MessageOracles {
         self.gone.remove(&(stream, id));
     }
 
+    /// The consumer of a stream is deleted.
+    pub(super) fn consumer_deleted(&mut self, stream: usize) {
+        let of_stream = self.stored.iter().filter(|((of, _), _)| *of == stream);
+        let places = of_stream.flat_map(|(_, places)| places.iter().cloned());
+        self.unanswered.extend(places);
+    }
+
     /// A stream is deleted with its messages.
     pub(super) fn deleted(&mut self, stream: usize) {
+        self.consumer_deleted(stream);
         for (message, places) in self.stored.iter().filter(|((of, _), _)| *of == stream) {
             self.gone.insert(*message);
             self.lost.extend(places.iter().cloned());
@@ -228,9 +239,9 @@ impl MessageOracles {
                 .map(|row| &row.key)
                 .collect();
             let ends = rows().filter(|row| keys.contains(&row.key));
-            // Nobody confirms the acknowledgement of a message whose stream was deleted.
+            // Of these the row stays, and fnd asks again for long. That the server has the acknowledgement, O19 says.
             let is_told = |row: &MessageRow| {
-                row.step == LocalStep::Closed || (row.step == LocalStep::Ending && self.lost.contains(&row.place))
+                row.step == LocalStep::Closed || (row.step == LocalStep::Ending && self.unanswered.contains(&row.place))
             };
             let ends = ends.filter(|row| row.is_ended_here && is_told(row)).count();
             if ends != 1 {

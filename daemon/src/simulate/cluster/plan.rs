@@ -91,9 +91,10 @@ impl ClusterPlan {
 
 /// Returns what happens on one machine.
 fn own(random: &mut Rng, (seed, machine): (u64, usize), kinds: FaultKinds, lasts_ms: u64) -> WorldPlan {
-    // Excluded: faults that the simulation of several machines cannot do yet, and clock steps of days, which claims do not outlive.
+    // Excluded: faults that the simulation of several machines cannot do yet, clock steps of days, which claims do not outlive, and a
+    // silent spawner: it ends no attempt, also none whose lease is over.
     let is_fit = |fault: &Fault| match fault {
-        Fault::Suspend(_) | Fault::Upgrade | Fault::Downgrade => false,
+        Fault::Suspend(_) | Fault::SpawnerSilent(_) | Fault::Upgrade | Fault::Downgrade => false,
         Fault::ClockStep(ms) => ms.abs() <= CLOCK_MAX_MS,
         _ => true,
     };

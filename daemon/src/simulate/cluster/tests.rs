@@ -133,6 +133,10 @@ fn each_message_needs_one_record_that_counts() {
         let broken = oracles.at_end(&wrong, &server).unwrap_err();
         assert!(broken.starts_with("O18: message 7 "), "{broken}");
     }
+    oracles.consumer_deleted(0);
+    let unanswered = [vec![row(1, LocalStep::Ending, true)]];
+    assert_eq!(oracles.at_end(&unanswered, &server), Ok(()));
+    assert!(oracles.at_end(&[], &server).is_err());
     oracles.deleted(0);
     assert_eq!(oracles.at_end(&[], &server), Ok(()), "nobody had taken it");
 }

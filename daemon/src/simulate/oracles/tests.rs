@@ -361,6 +361,24 @@ fn what_a_person_has_stopped_does_not_begin() {
     assert_eq!(stopped(vec![disabled(), began(FIRST, 1)]), "fine", "it was on its way");
     assert_eq!(stopped(vec![cancelled(), began(FIRST, 1)]), "fine", "it was on its way");
     assert_eq!(stopped(vec![cancelled(), began(FIRST, 1), began(FIRST, 2)]), "O15");
+    // A full disk refuses to store the cancellation of work that has begun.
+    let refused = Commit {
+        is_done: false,
+        is_denied: true,
+        is_synced: false,
+        is_complete: false,
+    };
+    let asked = || Fact::Asked(1, PersonAct::Cancel(0));
+    let next = || [Fact::Life(2), began(FIRST, 2)];
+    let unstored = |ends: Vec<Fact>| {
+        let cancels = [asked(), Fact::Committed(refused), cancelled()];
+        stopped(cancels.into_iter().chain(ends).chain(next()).collect())
+    };
+    assert_eq!(unstored(vec![Fact::Death(Death::Killed)]), "O15");
+    assert_eq!(unstored(vec![Fact::Death(Death::PowerCut)]), "fine");
+    assert_eq!(unstored(vec![Fact::SpawnerEnded, Fact::Death(Death::Killed)]), "fine");
+    let stored = [asked(), cancelled(), Fact::Death(Death::PowerCut)];
+    assert_eq!(stopped(stored.into_iter().chain(next()).collect()), "O15");
     let enabled = Fact::Asked(2, PersonAct::SetEnabled(1, true));
     assert_eq!(stopped(vec![disabled(), enabled, began(FIRST, 1)]), "fine");
     let drained = told(PersonAct::Drain, None, ActAnswer::Changed(true));

@@ -166,7 +166,7 @@ impl Messages {
         if !self.connection.is_connected() {
             return; // the next connection looks at all
         }
-        if message.signal_at <= now.mono && !message.mark.is_accepted {
+        if message.signal_at <= now.mono && message.signals() {
             message.signal_at = now.mono.saturating_add(beat);
             self.out.push(MessageEffect::Send(NatsRequest::Signal {
                 ack: Arc::clone(&message.mark.ack),
@@ -222,8 +222,7 @@ impl Messages {
             return; // the next connection looks at all
         }
         let Some(message) = self.open.get_mut(&id) else { return };
-        // The server waits for no sign of life of what it has forgotten.
-        let signal = (!message.mark.is_accepted).then_some(message.signal_at);
+        let signal = message.signals().then_some(message.signal_at);
         let at = message.again_at.into_iter().chain(signal).min();
         if let Some(before) = std::mem::replace(&mut message.due_at, at) {
             self.due.remove(&(before, id));

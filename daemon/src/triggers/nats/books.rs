@@ -60,6 +60,8 @@ pub(super) struct OpenMessage {
     pub(super) is_asking: bool,
     /// Whether the server has not answered its acknowledgement in time.
     pub(super) is_unanswered: bool,
+    /// Whether its stream may have been made anew since its delivery, which was before this connection.
+    pub(super) is_doubtful: bool,
     /// Whether an attempt of it ends with the lease.
     pub(super) is_leased: bool,
     /// How long its last attempt may go on after a renewal; absent: it has no lease.
@@ -169,6 +171,8 @@ pub(super) enum Question {
     ReadForsaken(Arc<str>),
     /// It is ended.
     EndForsaken(Arc<str>),
+    /// The message of a stream is read in whose place a message is to be ended.
+    PlaceOfEnd(InvocationId),
     /// A delivery is ended. Absent: it has no row in the ledger, and if this fails it comes again.
     Settle(Option<InvocationId>),
     /// The key of this node is read at its beginning, or because a renewal was refused; with the time of the question.
@@ -218,6 +222,7 @@ impl OpenMessage {
             claim: KnownClaim::None,
             is_asking: false,
             is_unanswered: false,
+            is_doubtful: false,
             is_leased: false,
             lease: None,
             adopts: None,
@@ -249,6 +254,12 @@ impl OpenMessage {
     /// An ended message whose acknowledgement the server does not answer must not hold up a delivery that it would answer.
     pub(super) fn takes_place(&self) -> bool {
         !(self.is_ending() && (self.mark.is_accepted || self.is_unanswered))
+    }
+
+    /// Says whether the server gets signs of life for it. It waits for none for what it has forgotten. If nobody answers the
+    /// acknowledgement, another message may have the address, and would never be delivered again.
+    pub(super) fn signals(&self) -> bool {
+        !(self.mark.is_accepted || (self.is_ending() && self.is_unanswered))
     }
 
     /// Says whether its final record is on the disk.

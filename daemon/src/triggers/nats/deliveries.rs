@@ -234,6 +234,7 @@ impl Messages {
             return self.give_back(ack, REFUSED);
         };
         message.mark.ack = Arc::clone(&ack);
+        message.is_doubtful = false;
         let memory = MessageMemory::Renewed {
             id,
             ack: Arc::clone(&ack),

@@ -1,9 +1,12 @@
 //! The end of a message: its final record is on the disk, then its claim says so, then the server forgets it. Each step is repeated
 //! until it is answered, also by the next fnd.
+//!
+//! A stream that was made anew gives its numbers once more, and the server compares nothing else: an acknowledgement for a message of
+//! the stream before it would end another message, which nobody has run. So an acknowledgement that comes late looks first.
 
 use super::beats::ms;
 use super::books::{ClaimPurpose, KnownClaim, MessageAttempt, MessageStage, OpenMessage, Question};
-use super::fact::SettleFailed;
+use super::fact::{FoundMessage, SettleFailed};
 use super::outcome::EndOutcome;
 use super::request::NatsRequest;
 use super::view::MessageCounters;
@@ -41,6 +44,7 @@ impl Messages {
                 stage,
                 claim: KnownClaim::Unknown,
                 is_interrupted: message.is_interrupted,
+                is_doubtful: true,
                 ..OpenMessage::new(message.function, message.mark)
             };
             self.open.insert(id, restored);
@@ -164,6 +168,40 @@ impl Messages {
     pub(super) fn settle_end(&mut self, id: InvocationId) {
         let Some(message) = self.open.get_mut(&id) else { return };
         message.is_asking = true;
+        if !(message.is_doubtful || message.is_unanswered) {
+            return self.acknowledge_end(id);
+        }
+        let (stream, sequence) = (Arc::clone(&message.mark.place.stream), message.mark.place.sequence);
+        self.ask(Question::PlaceOfEnd(id), |number| NatsRequest::ReadMessage {
+            number,
+            stream,
+            sequence,
+        });
+    }
+
+    /// Takes what the stream of a message that has ended has in its place.
+    pub(super) fn place_of_end(
+        &mut self,
+        now: Now,
+        id: InvocationId,
+        read: &Result<Option<Box<FoundMessage>>, String>,
+    ) {
+        let Some(message) = self.open.get_mut(&id) else { return };
+        let is_it = |found: &FoundMessage| found.place == message.mark.place;
+        match read {
+            // Where the right to read it is missing, nobody knows better.
+            Err(_) => self.acknowledge_end(id),
+            Ok(found) if found.as_deref().is_some_and(is_it) => self.acknowledge_end(id),
+            // The server has forgotten it already.
+            Ok(_) => {
+                message.is_asking = false;
+                self.end_is_confirmed(now, id);
+            }
+        }
+    }
+
+    fn acknowledge_end(&mut self, id: InvocationId) {
+        let Some(message) = self.open.get(&id) else { return };
         let (ack, term) = (Arc::clone(&message.mark.ack), message.term.clone());
         self.ask(Question::Settle(Some(id)), |number| NatsRequest::Settle {
             number,
@@ -221,11 +259,14 @@ impl Messages {
                 self.schedule(id);
             }
             // The consumer is gone, and its deliveries with it. If it comes back, the message is known here.
-            Ok(()) | Err(SettleFailed::NoResponders | SettleFailed::Timeout) => {
-                if !self.publishes_later(now, id) {
-                    self.close(id);
-                }
-            }
+            Ok(()) | Err(SettleFailed::NoResponders | SettleFailed::Timeout) => self.end_is_confirmed(now, id),
+        }
+    }
+
+    /// The server has forgotten a message.
+    fn end_is_confirmed(&mut self, now: Now, id: InvocationId) {
+        if !self.publishes_later(now, id) {
+            self.close(id);
         }
     }
 
@@ -267,9 +308,62 @@ mod tests {
         wanted_entry, wrote_claim,
     };
     use super::*;
+    use fnd_core::records::{MessageMark, StreamPlace};
     use fnd_wire::ids::Version;
 
     const ID: InvocationId = InvocationId(1);
+
+    /// Returns what a stream has in the place of message 7, which was stored at this time.
+    fn stored(created_ns: u64) -> Box<FoundMessage> {
+        let place = StreamPlace {
+            created_ns,
+            ..mark("ORDERS", 7).place
+        };
+        Box::new(FoundMessage {
+            subject: "orders.new".to_owned(),
+            place,
+            headers: Vec::new(),
+            payload: "{}".into(),
+        })
+    }
+
+    /// Returns the number of the acknowledgement that is sent once more: the message is in its place.
+    fn told_again(messages: &mut Messages, seconds: u64) -> u64 {
+        let [NatsRequest::ReadMessage { number, .. }] = sent(messages)[..] else {
+            panic!("its place is looked at first");
+        };
+        let found = stored(mark("ORDERS", 7).place.created_ns);
+        messages.message_read(at(seconds), number, Ok(Some(found)));
+        let [NatsRequest::Settle { number, .. }] = sent(messages)[..] else {
+            panic!("it is told again");
+        };
+        number
+    }
+
+    /// The stream was deleted and made anew, or the server has had the acknowledgement.
+    #[test]
+    fn an_end_of_a_message_that_is_gone_ends_no_other_message() {
+        for found in [None, Some(stored(2))] {
+            let mut messages = open_message(ID);
+            up(&mut messages);
+            messages.disconnected(at(1), "away".to_owned());
+            up(&mut messages);
+            let message = messages.open.get_mut(&ID).unwrap();
+            message.claim = KnownClaim::Written(claim("vm1", ID).ended(1, false), 4);
+            messages.take_effects();
+            messages.ended(at(2), ID);
+            let [
+                NatsRequest::ReadMessage {
+                    number, sequence: 7, ..
+                },
+            ] = sent(&mut messages)[..]
+            else {
+                panic!("its place is looked at");
+            };
+            messages.message_read(at(2), number, Ok(found));
+            assert!(sent(&mut messages).is_empty() && !messages.has(ID));
+        }
+    }
 
     #[test]
     fn an_end_writes_the_claim_then_acknowledges_then_is_forgotten() {
@@ -286,10 +380,8 @@ mod tests {
         messages.settled(at(3), number, &Err(SettleFailed::Timeout));
         assert!(messages.has(ID));
         messages.go_on(at(8), ID);
-        let requests = sent(&mut messages);
-        let [NatsRequest::Settle { number, .. }] = requests[..] else {
-            panic!("the claim says it already");
-        };
+        // The claim says it already.
+        let number = told_again(&mut messages, 8);
         messages.settled(at(9), number, &Ok(()));
         assert!(!messages.has(ID) && messages.keys.is_empty() && messages.due.is_empty());
         let effects = messages.take_effects();
@@ -321,17 +413,14 @@ mod tests {
         assert_eq!(here(&messages), [1]);
         messages.settled(at(7), number, &Err(SettleFailed::Timeout));
         assert_eq!((here(&messages), messages.has(ID)), (vec![0], true));
+        assert!(!messages.open[&ID].signals(), "another message may have its address");
         messages.go_on(at(12), ID);
-        let [NatsRequest::Settle { number, .. }] = sent(&mut messages)[..] else {
-            panic!("it is told again");
-        };
+        let number = told_again(&mut messages, 12);
         messages.settled(at(17), number, &Err(SettleFailed::Timeout));
         assert_eq!((here(&messages), messages.has(ID)), (vec![0], true));
         assert_eq!(messages.open[&ID].again_at, Some(at(317).mono));
         messages.go_on(at(90_000), ID);
-        let [NatsRequest::Settle { number, .. }] = sent(&mut messages)[..] else {
-            panic!("it is told again");
-        };
+        let number = told_again(&mut messages, 90_000);
         messages.settled(at(90_000), number, &Err(SettleFailed::Timeout));
         assert_eq!((here(&messages), messages.has(ID)), (vec![0], false));
     }
@@ -344,13 +433,13 @@ mod tests {
         message.claim = KnownClaim::Written(claim("vm1", ID).ended(1, false), 4);
         messages.is_closing = true;
         messages.ended(at(1), ID);
-        for seconds in [6, 16] {
-            let [NatsRequest::Settle { number, .. }] = sent(&mut messages)[..] else {
-                panic!("it is told");
-            };
-            messages.settled(at(seconds), number, &Err(SettleFailed::Timeout));
-            messages.go_on(at(seconds + 5), ID);
-        }
+        let [NatsRequest::Settle { number, .. }] = sent(&mut messages)[..] else {
+            panic!("it is told");
+        };
+        messages.settled(at(6), number, &Err(SettleFailed::Timeout));
+        messages.go_on(at(11), ID);
+        let number = told_again(&mut messages, 11);
+        messages.settled(at(16), number, &Err(SettleFailed::Timeout));
         assert!(!messages.has(ID));
         let effects = messages.take_effects();
         assert!(matches!(
@@ -469,5 +558,29 @@ mod tests {
         messages.connected(at(1), server());
         messages.beat(at(2));
         assert!(matches!(sent(&mut messages)[..], [.., NatsRequest::Read { .. }]));
+    }
+
+    #[test]
+    fn an_end_of_an_earlier_fnd_with_an_acceptance_is_told_to_no_server() {
+        let mut messages = messages();
+        let accepted = MessageMark {
+            is_accepted: true,
+            ..mark("ORDERS", 7)
+        };
+        let known = KnownMessage {
+            id: ID,
+            function: function("f"),
+            mark: accepted,
+            step: LocalStep::Ending,
+            is_interrupted: false,
+        };
+        messages.restore(at(0), vec![known], (&[], &[]));
+        messages.wants(&function("f"), Some(wanted(vec![wanted_accept("f", "x")])));
+        messages.connected(at(1), server());
+        messages.take_effects();
+        messages.beat(at(2));
+        let effects = messages.take_effects();
+        let asks = |effect: &MessageEffect| matches!(effect, MessageEffect::Send(_));
+        assert!(!messages.has(ID) && !effects.iter().any(asks));
     }
 }

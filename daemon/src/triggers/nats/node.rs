@@ -93,6 +93,7 @@ impl Messages {
         self.witness.disconnected();
         self.lease.disconnected();
         self.node_key = NodeKey::Unread;
+        self.open.values_mut().for_each(|message| message.is_doubtful = true);
         for entry in self.entries.values_mut() {
             (entry.asked, entry.state) = (0, None);
         }

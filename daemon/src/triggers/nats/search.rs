@@ -104,6 +104,7 @@ impl Messages {
         match self.questions.remove(&number) {
             Some(Question::OriginalOfDelivery(delivery)) => self.original_of_delivery(now, delivery, result),
             Some(Question::SearchMessage(search)) => self.searched_message_is_read(search, result),
+            Some(Question::PlaceOfEnd(id)) => self.place_of_end(now, id, &result),
             _ => {}
         }
     }
