@@ -142,7 +142,7 @@ impl Driver {
     pub(super) fn settle(&mut self) {
         self.ask_for_installs();
         self.wake_savers();
-        // What the spawner was not asked for is not done. fnd ends, and whoever waits for it learns that.
+        // The spawner was not asked, so the request is not done. fnd ends, and its caller learns that.
         if self.workers.is_cut {
             return;
         }

@@ -2,7 +2,8 @@
 
 use super::query::{LedgerReader, QueryError};
 use super::rows::int;
-use super::store::{StoreError, json, store};
+use super::store::{json, store};
+use super::store_error::StoreError;
 use fnd_core::run::{Delivered, Shares};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use std::collections::{BTreeMap, HashMap};

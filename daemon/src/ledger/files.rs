@@ -2,7 +2,7 @@
 
 use super::query::{LedgerReader, QueryError};
 use super::rows::{blob, int};
-use super::store::StoreError;
+use super::store_error::StoreError;
 use fnd_core::records::FileMark;
 use fnd_core::records::SeenFile;
 use fnd_core::records::outcome::RunState;

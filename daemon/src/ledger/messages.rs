@@ -8,9 +8,8 @@
 //! acknowledged once it is stored: accepted, also with its final record ─▶ its end is published: closed ─▶ forgotten
 //! ```
 
-use super::query::{LedgerReader, QueryError};
 use super::rows::{self, blob, int};
-use super::store::StoreError;
+use super::store_error::StoreError;
 use fnd_core::records::{Accepted, MessageMark, StreamPlace};
 use fnd_core::triggers::nats::delivery::LocalStep;
 use fnd_core::triggers::nats::memory::{FORGOTTEN_AT_ONCE, KnownMessage, MessageMemory};
@@ -216,16 +215,8 @@ fn select(db: &Connection, condition: &str, values: impl rusqlite::Params) -> ru
     statement.query_map(values, read)?.collect()
 }
 
-impl LedgerReader {
-    /// Returns what is known of the message of a function with this key.
-    ///
-    /// # Errors
-    /// [`QueryError`].
-    pub async fn message(&self, function: FunctionName, key: Arc<str>) -> Result<Option<KnownMessage>, QueryError> {
-        self.ask(move |db| {
-            let condition = "message.function = ?1 AND message.key = ?2";
-            Ok(select(db, condition, params![function.as_str(), key])?.pop())
-        })
-        .await
-    }
+/// Returns the message of a function with this key, if it is known.
+pub(super) fn of_key(db: &Connection, function: &FunctionName, key: &str) -> rusqlite::Result<Option<KnownMessage>> {
+    let condition = "message.function = ?1 AND message.key = ?2";
+    Ok(select(db, condition, params![function.as_str(), key])?.pop())
 }

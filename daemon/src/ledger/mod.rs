@@ -31,6 +31,7 @@
 //!   not be lost is missing
 //! - `schema`: the tables of the ledger, and the code that opens a database so that no data is lost or misread
 //! - `store`: the statements that store commands
+//! - `store_error`: why a command could not be stored
 //! - `sweeper`: decides which records to check so that no more history is kept than `Retention` allows by age, count
 //!   and bytes
 //! - `unwritable`: a start with a ledger that can be read but not written, usually because the disk is full
@@ -57,6 +58,7 @@ mod rows;
 mod salvage;
 mod schema;
 mod store;
+mod store_error;
 mod sweeper;
 mod unwritable;
 mod writer;

@@ -4,6 +4,7 @@
 //! end finds it in the history.
 
 use super::list::list;
+use super::messages;
 use super::rows::{self, ATTEMPT, CALLED, PARENT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
 use super::writer::LedgerWriter;
@@ -11,6 +12,7 @@ use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
+use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use std::collections::{BTreeSet, HashMap};
@@ -273,6 +275,14 @@ impl LedgerReader {
             std::sync::mpsc::TrySendError::Disconnected(_) => QueryError::Closed,
         })?;
         Ok(answered.await.map_err(|_| QueryError::Closed)??)
+    }
+
+    /// Returns what is known of the message of NATS of a function with this key.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub async fn message(&self, function: FunctionName, key: Arc<str>) -> Result<Option<KnownMessage>, QueryError> {
+        self.ask(move |db| messages::of_key(db, &function, &key)).await
     }
 }
 

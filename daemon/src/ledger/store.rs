@@ -7,6 +7,7 @@ use super::events::{self, Earlier};
 use super::files;
 use super::messages;
 use super::rows::{INLINE_MAX, blob, int};
+use super::store_error::StoreError;
 use crate::allocator;
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::records::LastSlot;
@@ -15,27 +16,10 @@ use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, RunResult};
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, ErrorCode, params};
+use rusqlite::{Connection, params};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
-
-/// Why a command could not be stored.
-pub(super) enum StoreError {
-    /// The disk or the database is at fault: the whole transaction has failed, and may work later.
-    Disk(rusqlite::Error),
-    /// The command is at fault: it will never work.
-    Refused(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for StoreError {
-    fn from(error: rusqlite::Error) -> Self {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch) => Self::Refused(error),
-            _ => Self::Disk(error),
-        }
-    }
-}
 
 /// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
 /// for each function.

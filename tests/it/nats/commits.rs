@@ -63,7 +63,7 @@ fn a_node_that_dies_before_its_claim_leaves_a_message_that_has_not_begun() {
     client.publish("orders.new", &[], "1");
     wait_stored(&one);
     let _ = take_away(&mut one);
-    // What it had sent never comes.
+    // Requests that it had sent never come.
     link.cut();
     let two = node(&server, "vm2");
     serve(&two, "take", &format!("{ENTRY}{FENCED}"), &code("vm2", "true"));
@@ -168,7 +168,7 @@ fn with_accept_a_message_that_comes_again_to_its_node_runs_once() {
     one.finish();
 }
 
-/// What a node has accepted is its own, whatever becomes of it.
+/// A message that a node has accepted is its own, whatever becomes of the node.
 #[test]
 fn with_accept_a_message_waits_for_the_node_that_has_it() {
     require!(nats, root, cgroup);

@@ -9,7 +9,7 @@ use fnd_tests::{Fnd, require};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
 
-/// What a function says back may be larger than the server takes. That is told, and its message is over.
+/// A result may be larger than the server takes. fnd says so, and the message is over.
 #[test]
 fn a_result_above_the_servers_limit_is_told_and_holds_nothing_up() {
     require!(nats);

@@ -2,7 +2,8 @@
 
 use super::super::events::Earlier;
 use super::super::rows::{self, UNFINISHED, blob, int};
-use super::super::store::{self, LedgerCounts, StoreError};
+use super::super::store::{self, LedgerCounts};
+use super::super::store_error::StoreError;
 use super::slot::{self, Begun, Over, Slot, SlotEnd, TableHeader};
 use super::{FILE, InFlightFigures};
 use crate::ledger::LedgerCommand;

@@ -129,7 +129,7 @@ fn before(retention: &str) -> ConsumerBefore<'_> {
     }
 }
 
-/// What is older has no claim any more, and would run again.
+/// An older message has no claim any more, and would run again.
 #[test]
 fn a_consumer_that_is_made_again_begins_with_what_claims_still_know() {
     let mut rules = rules(true);
@@ -138,7 +138,7 @@ fn a_consumer_that_is_made_again_begins_with_what_claims_still_know() {
         let step = consumer_step(&rules, None, Some(before(retention)));
         assert_eq!(step, ObjectStep::Make(since("2026-11-20T09:00:00Z")));
     }
-    // What came before the function had its first consumer was never for it.
+    // Messages from before the function's first consumer were never for it.
     rules.deliver = DeliverFrom::New;
     let young = ConsumerBefore {
         made_ns: before("limits").now_ns - 60_000_000_000,
