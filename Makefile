@@ -23,21 +23,21 @@ test-vm: ## test the package on a Debian with systemd in a virtual machine (emul
 
 test-crash: ## kill fnd, its spawner and both 2000 times under load (KILLS=N, SEED=N to choose) and compare the history with what callers and functions noted
 	@scripts/setup.sh --crash
-	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
+	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fnd-web -p fndctl
 	@env FND_KILLS=$${KILLS:-2000} $${SEED:+FND_SEED=$$SEED} FND_REQUIRE=root,cgroup,strace \
 		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_at_named --nocapture
 
 test-storm: ## everything at random under load: edits, kills, shortages, clock steps (SECONDS=N, SEED=N, STORM=edits,kills to choose)
 	@scripts/setup.sh --crash
-	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
+	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fnd-web -p fndctl
 	@env FND_STORM_SECONDS=$(or $(SECONDS),300) FND_STORM_SEED=$${SEED:-random} STORM=$${STORM:-all} FND_REQUIRE=root,cgroup \
 		$(CARGO) test --locked -p fnd-tests --test it -- in_a_storm --nocapture
 
-test-nats: ## kill parts of three nodes on one stream 200 times under load, with partitions (KILLS=N, SEED=N to choose), and compare what the functions noted
+test-nats: ## kill parts of three nodes on one stream 200 times under load, with partitions (KILLS=N, SEED=N to choose), and compare what the functions noted; then the same told step by step with 3000 messages (MESSAGES=N)
 	@scripts/setup.sh --ci
-	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl
-	@env FND_NATS_KILLS=$${KILLS:-200} $${SEED:+FND_NATS_SEED=$$SEED} FND_REQUIRE=root,cgroup,nats \
-		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_and_partitions --nocapture
+	@$(CARGO) build --locked -p fnd -p fnd-helper -p fnd-spawner -p fnd-web -p fndctl
+	@env FND_NATS_KILLS=$${KILLS:-200} FND_NATS_MESSAGES=$${MESSAGES:-3000} $${SEED:+FND_NATS_SEED=$$SEED} FND_REQUIRE=root,cgroup,nats \
+		$(CARGO) test --locked -p fnd-tests --test it -- many_kills_and_partitions whatever_is_killed --nocapture --test-threads=1
 
 simulate: ## run the daemon in 2000 simulated worlds in which everything goes wrong (SEEDS=N, SEED=N to see one happen, MUTANTS=1 to test the simulation)
 	@scripts/simulate.sh

@@ -49,7 +49,7 @@ libraries() {
         places[$package]=$place
     done < <(cargo metadata --locked --format-version 1 |
         jq -r '.packages[] | select(.source) | "\(.name) v\(.version)\t\(.manifest_path | rtrimstr("/Cargo.toml"))"')
-    cargo tree --locked --edges normal,no-proc-macro --prefix none --format $'{p}\t{l}' -p fnd -p fnd-helper -p fnd-spawner -p fndctl |
+    cargo tree --locked --edges normal,no-proc-macro --prefix none --format $'{p}\t{l}' -p fnd -p fnd-helper -p fnd-spawner -p fnd-web -p fndctl |
         sort -u | while IFS=$'\t' read -r package licence; do
         # Empty lines stand between the programs; a crate without a place is our own.
         [[ -n $package && -n ${places[$package]:-} ]] || continue
@@ -61,7 +61,7 @@ libraries() {
     done
 }
 
-programs=(-p fnd -p fnd-helper -p fnd-spawner -p fndctl)
+programs=(-p fnd -p fnd-helper -p fnd-spawner -p fnd-web -p fndctl)
 if [[ $profile == dev ]]; then
     build_dev "${programs[@]}" "${cross[@]}"
 else

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Draws the pictures of the documents, docs/pictures/*.svg, from what the programs print: it runs a private fnd on some of the
-# examples, as root or not, and calls fndctl on a terminal of 100 columns. docs/pictures/file.svg is drawn by hand. A test compares
-# the pictures with the columns of today.
+# Draws the pictures of the documents: docs/pictures/*.svg from what the programs print, docs/pictures/page-*.png from what a browser
+# shows (scripts/setup.sh --ci brings what drives it). It runs a private fnd on some of the examples, as root or not, and calls fndctl
+# on a terminal of 100 columns. docs/pictures/file.svg is drawn by hand. A test compares the pictures with the columns of today.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "$root"
 
-cargo build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl -p fnd-packaging
+cargo build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl -p fnd-web -p fnd-packaging
 bin=$target/debug
 home=$(mktemp -d "${TMPDIR:-/tmp}/fnd-pictures.XXXXXX")
 chmod 0755 "$home"
@@ -64,3 +64,11 @@ fndctl invoke web/order -d '{"items": [{"price": 2.5, "count": 2}]}' >/dev/null
 picture failure "fndctl invoke disk-space -d '{\"warn_percent\": 1}'"
 picture status 'fndctl status'
 picture history 'fndctl history -n 6'
+
+if [[ -e $target/tools/page/installed.txt ]]; then
+    FNDCTL=$(realpath "$bin/fndctl") FND_FUNCTIONS=$home/functions FND_CHROMIUM=${FND_CHROMIUM:-/usr/bin/chromium} \
+        FND_PAGE_TOOLS=$target/tools/page "$target/tools/page/python/bin/python" -B tests/page/pictures.py docs/pictures
+    say "docs/pictures/page-*.png"
+else
+    say "no pictures of the page: run scripts/setup.sh --ci"
+fi

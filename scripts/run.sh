@@ -9,7 +9,7 @@ cd "$root"
 
 # A debug build: a checkout is run to try something, so the seconds until it answers count, not microseconds per run.
 say "building fnd; the first build takes a few minutes"
-cargo build --locked -p fnd -p fnd-helper -p fnd-spawner -p fndctl || die "the build failed"
+cargo build --locked -p fnd -p fnd-helper -p fnd-spawner -p fnd-web -p fndctl || die "the build failed"
 bin=$target/debug
 
 home=$(mktemp -d "${TMPDIR:-/tmp}/fnd-run.XXXXXX")

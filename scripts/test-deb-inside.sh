@@ -27,6 +27,7 @@ version=$(dpkg-query -f '${Version}' -W fnd)
 is "fndctl $version" fndctl --version
 is "fnd $version" fnd --version
 is "fnd-spawner $version" /usr/libexec/fnd/fnd-spawner --version
+is "fnd-web $version" /usr/libexec/fnd/fnd-web --version
 is "0 functions, 0 errors" fnd --check
 is "0 functions, 0 errors" setpriv --reuid fnd --regid fnd --clear-groups fnd --check
 is "/var/lib/fnd:/usr/sbin/nologin" sh -c 'getent passwd fnd | cut -d: -f6-'
@@ -56,6 +57,7 @@ fnd:fnd 700 /run/fnd/spool
 root:root 755 /usr/sbin/fnd
 root:root 755 /usr/libexec/fnd/fnd-helper
 root:root 755 /usr/libexec/fnd/fnd-spawner
+root:root 755 /usr/libexec/fnd/fnd-web
 root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml
 root:root 644 /usr/lib/fnd/runtimes/share/js/serve.mjs
 root:root 644 /usr/share/bash-completion/completions/fndctl

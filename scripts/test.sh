@@ -58,7 +58,7 @@ functions_reach() { # DIRECTORY
 place_programs() { # DIRECTORY
     mkdir -p "$1/interpreters"
     cp -R "$root/runtimes" "$1/runtimes"
-    cp "$target"/debug/{fnd,fnd-helper,fnd-spawner,fndctl} "$1/interpreters/"
+    cp "$target"/debug/{fnd,fnd-helper,fnd-spawner,fnd-web,fndctl} "$1/interpreters/"
     [[ ! -x $FND_DENO ]] || cp "$FND_DENO" "$1/interpreters/deno"
     chmod -R u=rwX,go=rX "$1"
     export FND_BIN_DIR=$1/interpreters FND_TEST_RUNTIMES=$1/runtimes FND_DENO=$1/interpreters/deno

@@ -77,6 +77,11 @@ impl Permissions {
         self.further.iter().filter_map(matching).max().max(self.everywhere)
     }
 
+    /// Returns the further roles, each with the patterns of its functions.
+    pub fn further(&self) -> impl Iterator<Item = (Role, &[String])> {
+        self.further.iter().map(|(role, patterns)| (*role, patterns.as_slice()))
+    }
+
     /// Returns the greatest role for anything.
     #[must_use]
     pub fn greatest(&self) -> Option<Role> {

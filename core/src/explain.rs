@@ -34,7 +34,7 @@ fn of(reason: Reason) -> &'static str {
             "The attempt exited with 65 or raised FailedException: a retry would be useless. Never retried."
         }
         Reason::Exit(_) => {
-            "The attempt exited with this code, which has no special meaning. Class `error`: retried if `retry.on` names it and `retry.not_on_exit` does not name the code. Exit 99 without a `[poll]` table is such a code."
+            "The attempt exited with this code, which has no special meaning for fnd. A shell ends with 126 if it may not start a program, with 127 if it finds none. Class `error`: retried if `retry.on` names it and `retry.not_on_exit` does not name the code. Exit 99 without a `[poll]` table is such a code."
         }
         Reason::Error => "The handler raised an exception. Class `error`.",
         Reason::Timeout => {
@@ -62,7 +62,7 @@ fn of(reason: Reason) -> &'static str {
             "The server of NATS did not answer for so long that another node may begin the message, so this node ended its attempt before. Class `interrupted`: retried only if `retry.on` names it."
         }
         Reason::Input => {
-            "The message is none that the function takes: larger than `limits.body`, no CloudEvent although its headers say so, or not as `[input] schema` asks. It is a dead letter. Class `failed`."
+            "The payload is none that the function takes: not as `[input] schema` asks, or a message larger than `limits.body`, or no CloudEvent although its headers say so. It is a dead letter. Class `failed`."
         }
         Reason::Cancelled => "The invocation was cancelled, by `fndctl cancel` or by the overlap policy `replace`.",
         Reason::Deadline => {

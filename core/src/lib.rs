@@ -13,8 +13,10 @@
 //! - `verify_report`: the output of `fnd --examine`
 //! - `explain`: the reasons' texts of `fndctl explain`
 //! - `glob`: patterns with `*`
+//! - `hours`: how many invocations ended in each of the last hours
 //! - `idempotency`: what makes two requests the same one
 //! - `instant`: writes instants as text
+//! - `input`: the fields of a function's input, by its JSON Schema
 //! - `json`: compacts JSON and measures its depth
 //! - `lifecycle`: the life of the versions of a function
 //! - `mask`: masks the values of secrets in what is kept and shown
@@ -26,6 +28,7 @@
 //! - `quota`: quotas of home and cache
 //! - `interned`: values that many functions have alike, stored once
 //! - `records`: what is stored of invocations and attempts, and what travels with them
+//! - `remedy`: the remedy for the message of a failed run
 //! - `report`: what happened, for people and programs
 //! - `run`: the machine of runs, functions and workers: the supervisor
 //! - `run_state`: the state of that machine
@@ -43,7 +46,9 @@ pub mod data;
 pub mod durations;
 pub mod explain;
 pub mod glob;
+pub mod hours;
 pub mod idempotency;
+pub mod input;
 pub mod instant;
 pub mod interned;
 pub mod json;
@@ -58,6 +63,7 @@ pub mod path_steps;
 pub mod places;
 pub mod quota;
 pub mod records;
+pub mod remedy;
 pub mod report;
 pub mod run;
 mod run_state;

@@ -37,12 +37,12 @@ pub enum Mutant {
     ReleaseStoredLate,
     /// An attempt that may begin again elsewhere does not end with the lease of its node.
     NoFence,
-    /// A renewal that comes too late brings back what was over.
-    LateRenewalRevives,
+    /// A claim whose time is over before its attempt has begun is not given up: the attempt begins as late as it likes.
+    LateClaimBegins,
     /// The lease counts from the answer to a renewal.
     LeaseFromAnswer,
-    /// A node counts as silent by a question from before the claim was read.
-    SilentBeforeClaim,
+    /// A renewal does not begin the silence of its node anew.
+    RenewalUnseen,
     /// A node counts as silent because the server delivers its message again.
     SilentByDelivery,
     /// An attempt begins at once, and its claim is written behind it.
@@ -55,9 +55,9 @@ impl Mutant {
     /// The faults of the handling of messages, which show only where several machines share them; numbered likewise.
     pub const OF_CLUSTER: [Self; 7] = [
         Self::NoFence,
-        Self::LateRenewalRevives,
+        Self::LateClaimBegins,
         Self::LeaseFromAnswer,
-        Self::SilentBeforeClaim,
+        Self::RenewalUnseen,
         Self::SilentByDelivery,
         Self::StartBeforeRegister,
         Self::AcknowledgedBeforeDone,

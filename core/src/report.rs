@@ -106,7 +106,7 @@ pub enum ReportEvent<'a> {
     EventsSent {
         /// Their result, as the metrics label it.
         outcome: &'static str,
-        /// Number of events.
+        /// How many events had this result.
         count: u64,
     },
     /// The main loop woke at a time that it had chosen: how much later than that time; zero if in time.

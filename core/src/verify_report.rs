@@ -1,26 +1,27 @@
 //! The output of `fnd --examine` for `fndctl verify`: one JSON object.
 
+use fnd_manifest::words;
 use serde::{Deserialize, Serialize};
 
-/// Severity of a finding of `fndctl verify`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Everything is as it should be.
-    Ok,
-    /// The state could not be checked.
-    Unknown,
-    /// Something uses up space, or somebody should read about it.
-    Warning,
-    /// Something is lost or does not work.
-    Error,
+words! {
+    /// How bad a finding of `fndctl doctor` or `fndctl verify` is.
+    pub enum FindingLevel {
+        /// Nothing is wrong.
+        Ok = "ok",
+        /// It could not be checked.
+        Unknown = "unknown",
+        /// fnd works, but not as well as it could; something uses up space, or somebody should read about it.
+        Warning = "warning",
+        /// Something is lost or does not work.
+        Error = "error",
+    }
 }
 
 /// A finding about the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerFinding {
     /// How bad the finding is.
-    pub level: Severity,
+    pub level: FindingLevel,
     /// The area of the check, as a stable word.
     pub check: String,
     /// Message: lower case, no final period.

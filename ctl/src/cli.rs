@@ -2,10 +2,11 @@
 
 use crate::commands::{
     audit, backup, binding, build, bundle, canary, cancel, cat, completion, config, dead_letters, deploy, diff, doctor,
-    drain, edit, emit, enable, events, explain, history, home, import, invoke, kubeless, list, log_level, logs, nats,
-    new, releases, reload, remove, replay, report, restore, result, routes, run, runtimes, schedules, schema, secret,
-    show, sizes, state, status, top, validate, verify, version, wait,
+    drain, edit, emit, enable, events, explain, history, home, import, invoke, kubeless, list, log_level, logs, mcp,
+    nats, new, open, overview, releases, reload, remove, replay, report, restore, result, routes, run, runtimes,
+    schedules, schema, secret, show, sizes, state, status, top, validate, verify, version, wait, web, whoami,
 };
+use crate::groups::grouped;
 use crate::lazy::Lazy;
 use crate::output::Format;
 use clap::{Args as _, Command, CommandFactory as _, Parser, Subcommand};
@@ -38,10 +39,13 @@ impl Cli {
             all.find_subcommand_mut(word).map(std::mem::take)
         };
         let called = words.get(1).filter(may_be_verb).and_then(verb);
-        called.map_or_else(Self::command, |verb| {
-            let program = Command::new(NAME).max_term_width(WIDTH);
-            Options::augment_args(program).subcommand(verb)
-        })
+        called.map_or_else(
+            || grouped(Self::command()),
+            |verb| {
+                let program = Command::new(NAME).max_term_width(WIDTH);
+                Options::augment_args(program).subcommand(verb)
+            },
+        )
     }
 }
 
@@ -131,6 +135,8 @@ pub(crate) enum Verb {
     /// Show functions and the last run of each.
     #[command(visible_alias = "ps")]
     Status(Lazy<status::Args>),
+    /// Show what needs you, what runs, what comes next.
+    Overview(Lazy<overview::Args>),
     /// List functions with runtimes, states and labels.
     #[command(visible_alias = "ls")]
     List(Lazy<list::Args>),
@@ -146,6 +152,8 @@ pub(crate) enum Verb {
     Top(Lazy<top::Args>),
     /// Run a function and print its result.
     Invoke(Lazy<invoke::Args>),
+    /// Offer functions as tools to an agent, over the Model Context Protocol.
+    Mcp(Lazy<mcp::Args>),
     /// Send an event to the functions that subscribe to it.
     Emit(Lazy<emit::Args>),
     /// Run a function of a file without a daemon, and print its result.
@@ -184,7 +192,7 @@ pub(crate) enum Verb {
         after_help = "Examples:\n  fndctl releases hello\n  fndctl releases hello -o json"
     )]
     Releases(Lazy<releases::Args>),
-    /// Let an earlier release serve until the file of the function changes; without RELEASE the one before.
+    /// Let an earlier release serve until its file changes; without RELEASE the one before.
     #[command(
         visible_alias = "undo",
         after_help = "Examples:\n  fndctl rollback hello\n  fndctl rollback hello 3fa8"
@@ -196,7 +204,7 @@ pub(crate) enum Verb {
     /// End a pin or a rollback: the file of the function serves again.
     #[command(after_help = "Example:\n  fndctl unpin hello")]
     Unpin(Lazy<releases::Args>),
-    /// Give a new release a share of the calls, let it serve, or take the calls from it; without an option show it.
+    /// Give a new release a share of the calls, all or none of them; without an option show it.
     Canary(Lazy<canary::Args>),
     /// Show what differs between two releases, in manifest and code.
     Diff(Lazy<diff::Args>),
@@ -223,7 +231,7 @@ pub(crate) enum Verb {
     /// List schedules with their next runs; pause and resume them.
     #[command(visible_alias = "timers")]
     Schedules(Lazy<schedules::Args>),
-    /// Show the connection to NATS and what this node has of its messages; end a claim by hand.
+    /// Show the connection to NATS and the messages of this node; end a claim by hand.
     Nats(Lazy<nats::Args>),
     /// List the routes of the public listener; say what would become of a request.
     Routes(Lazy<routes::Args>),
@@ -232,17 +240,21 @@ pub(crate) enum Verb {
 
     /// Make, list and remove service bindings, which functions use to find databases and the like.
     Binding(Lazy<binding::Args>),
-    /// Get, set, list and delete the versioned values that functions share.
+    /// Read and change the versioned values that functions share.
     State(Lazy<state::Args>),
     /// List the sizes: presets of limits.
     Sizes(Lazy<sizes::Args>),
+    /// Serve the web page to a browser of yours, with your rights, until Ctrl-C.
+    Web(Lazy<web::Args>),
+    /// Open the web page of this machine, or over ssh of another one, in the browser.
+    Open(Lazy<open::Args>),
     /// Stop accepting work and wait until running work has finished.
     Drain(Lazy<drain::Args>),
     /// Save functions, configuration and state in one archive, while fnd runs.
     Backup(Lazy<backup::Args>),
     /// Restore an archive of `backup`; fnd must be stopped.
     Restore(Lazy<restore::Args>),
-    /// Check the ledger and all other state of fnd for damage and leftovers.
+    /// Check all state of fnd for damage and leftovers.
     Verify(Lazy<verify::Args>),
     /// Check whether the machine has what fnd needs, and say how to fix problems.
     Doctor(Lazy<doctor::Args>),
@@ -260,6 +272,8 @@ pub(crate) enum Verb {
     Kubeless(Lazy<kubeless::Args>),
     /// Print the completion script for a shell.
     Completion(Lazy<completion::Args>),
+    /// Show what you may do.
+    Whoami(Lazy<whoami::Args>),
     /// Show the versions of fndctl, fnd and fnd-spawner.
     Version(Lazy<version::Args>),
 }
@@ -267,6 +281,7 @@ pub(crate) enum Verb {
 #[cfg(test)]
 mod tests {
     use super::Cli;
+    use crate::groups::{GROUPS, grouped};
     use clap::{Command, CommandFactory as _};
     use std::ffi::OsString;
 
@@ -281,6 +296,15 @@ mod tests {
                     "{verb:?} -n {limit}"
                 );
             }
+        }
+    }
+
+    /// As systemd's programs have it: `-2h` is no option.
+    #[test]
+    fn a_time_may_begin_with_a_hyphen() {
+        for verb in ["history", "logs", "report", "audit"] {
+            let parsed = Cli::command().try_get_matches_from(["fndctl", verb, "--since", "-2h"]);
+            assert!(parsed.is_ok(), "{verb}");
         }
     }
 
@@ -322,6 +346,45 @@ mod tests {
                 "{} has no example",
                 verb.get_name()
             );
+        }
+    }
+
+    #[test]
+    fn each_verb_that_is_shown_is_in_one_group() {
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let mut shown: Vec<&str> = shown.map(Command::get_name).collect();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.split(' ')).collect();
+        shown.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(shown, grouped);
+        assert_eq!(GROUPS.len(), 7);
+    }
+
+    #[test]
+    fn the_help_has_the_groups_and_fits_into_80_columns() {
+        let help = grouped(Cli::command()).render_help().to_string();
+        for (group, _) in GROUPS {
+            assert!(help.contains(&format!("\n{group}:\n  ")), "{help}");
+        }
+        let lines = help.lines().skip_while(|line| *line != "See:");
+        let wide: Vec<_> = lines
+            .take_while(|line| *line != "Options:")
+            .filter(|line| line.chars().count() > 80)
+            .collect();
+        assert!(wide.is_empty(), "{wide:?}");
+    }
+
+    #[test]
+    fn no_line_of_the_help_ends_within_a_part_of_a_sentence() {
+        let command = Cli::command();
+        let help = grouped(command.clone()).render_help().to_string();
+        for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let start = format!("  {} ", verb.get_name());
+            let shown = help.lines().find_map(|line| line.strip_prefix(start.as_str())).unwrap();
+            let about = verb.get_about().unwrap().to_string();
+            let rest = about.strip_prefix(shown.trim()).unwrap().trim_end_matches('.');
+            assert!(rest.is_empty() || rest.starts_with([',', ':', ';']), "{about}");
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::client::{Client, encode};
 use crate::exit::CommandFailure;
 use crate::output::Output;
 use crate::text;
+use fnd_wire::ids::FunctionName;
 use jiff::Timestamp;
 
 /// The values that every verb needs.
@@ -17,8 +18,20 @@ pub(crate) struct Context {
 
 /// Returns the path of a function, checked before anything is sent.
 pub(crate) fn function_path(name: &str) -> Result<String, CommandFailure> {
-    let name = fnd_wire::ids::FunctionName::new(name).map_err(|error| CommandFailure::usage(error.to_string()))?;
+    let name = FunctionName::new(name).map_err(|error| no_name(name, &error.to_string()))?;
     Ok(format!("/v1/functions/{}", encode(name.as_str())))
+}
+
+/// Returns the failure of a text that is no name. People type the file of a function.
+fn no_name(typed: &str, why: &str) -> CommandFailure {
+    let failure = CommandFailure::usage(why);
+    let file = typed.rsplit('/').next().unwrap_or(typed);
+    match file.split_once('.').map(|(stem, _)| FunctionName::new(stem)) {
+        Some(Ok(name)) => failure.help(format!(
+            "a function has the name of its file without the suffix: `{name}`"
+        )),
+        _ => failure,
+    }
 }
 
 /// Returns the path of an invocation, by its whole id.
@@ -48,5 +61,27 @@ impl Parameters {
         let instant = typed.map(|typed| text::since(typed, now)).transpose()?;
         self.add(name, instant.as_deref());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::function_path;
+
+    #[test]
+    fn the_file_of_a_function_is_recognised() {
+        for (typed, expected) in [
+            ("hello.sh", Some("`hello`")),
+            ("functions/web/hello.sh", Some("`hello`")),
+            ("Hello", None),
+            ("../x", None),
+        ] {
+            let help = function_path(typed).unwrap_err().help;
+            assert_eq!(help.is_some(), expected.is_some(), "{typed}");
+            assert!(
+                help.unwrap_or_default().contains(expected.unwrap_or_default()),
+                "{typed}"
+            );
+        }
     }
 }

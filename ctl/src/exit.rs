@@ -3,6 +3,7 @@
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::records::outcome::Class;
+use fnd_core::remedy::remedy;
 use fnd_manifest::diagnostic::Diagnostic;
 use std::process::ExitCode;
 
@@ -47,6 +48,7 @@ impl Exit {
             | Code::MethodNotAllowed
             | Code::TooLarge
             | Code::Unprocessable
+            | Code::Input
             | Code::KeyReused
             | Code::HeadersTooLarge => Self::Usage,
             Code::NotAllowed | Code::Unauthorized | Code::ChainTooLong | Code::NotUploaded => Self::NotAllowed,
@@ -116,6 +118,11 @@ impl CommandFailure {
         }
     }
 
+    /// Returns a failure for which no other exit code stands.
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::FunctionFailed, message)
+    }
+
     /// Returns a failure of the command line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(Exit::Usage, message)
@@ -140,18 +147,26 @@ impl From<Problem> for CommandFailure {
             .as_ref()
             .filter(|_| exit == Exit::NoSuchThing && problem.invocation.is_none());
         let unknown = unknown.map(ToString::to_string);
+        // The words of an interpreter often do not say what helps.
+        let remedy = problem.reason.and_then(|reason| remedy(reason, &problem.detail));
         let message = match (&problem.function, problem.reason) {
             (Some(function), Some(reason)) if never_started => {
                 format!("`{function}` was skipped (`{reason}`): {}", problem.detail)
             }
             // A sentence that names the function already needs no second name.
-            (Some(function), Some(reason)) if !problem.detail.contains(&format!("`{function}`")) => {
+            (Some(function), Some(reason))
+                if !problem.detail.contains(&format!("`{function}`"))
+                    && !problem.detail.starts_with("the invocation ") =>
+            {
                 format!("`{function}` ended with `{reason}`: {}", problem.detail)
             }
             _ => problem.detail,
         };
         let mut failure = Self::new(exit, message);
         failure.unknown = unknown;
+        if let (false, Some(function)) = (problem.input.is_empty(), &problem.function) {
+            failure.help = Some(format!("`fndctl show {function}` lists the fields of its input"));
+        }
         if !problem.diagnostics.is_empty() {
             failure.message = "nothing was changed, since fnd refuses the files".to_owned();
             failure.diagnostics = problem.diagnostics;
@@ -161,7 +176,8 @@ impl From<Problem> for CommandFailure {
             // A run that was skipped has printed nothing.
             .filter(|_| problem.reason.is_some() && !never_started)
         {
-            failure.help = Some(format!("fndctl logs --id {id} shows its output"));
+            let output = format!("fndctl logs --id {id} shows its output");
+            failure.help = Some(remedy.map_or_else(|| output.clone(), |remedy| format!("{remedy}; {output}")));
         }
         failure
     }

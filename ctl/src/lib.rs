@@ -10,6 +10,7 @@
 //! - `context`: the values that every verb needs
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
+//! - `groups`: the groups of verbs in the help
 //! - `health`: what is wrong with the machine, the files and the state
 //! - `interpreters`: interpreters that fndctl installs
 //! - `lazy`: options of verbs, made when they are needed
@@ -31,6 +32,7 @@ mod context;
 mod exit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod groups;
 mod health;
 mod interpreters;
 mod lazy;
@@ -185,8 +187,7 @@ fn run(cli: Cli) -> Result<Exit, CommandFailure> {
         user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| CommandFailure::new(Exit::FunctionFailed, format!("failed to start: {error}")))?;
+    let runtime = runtime.map_err(|error| CommandFailure::failed(format!("failed to start: {error}")))?;
     let done = runtime.block_on(async {
         match perform(cli.verb, &context).await {
             Err(failure) => Err(common::names::suggest(&context, failure).await),
@@ -209,9 +210,9 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailur
                 "`--jq` prints values of JSON: it has no other `-o` than `json`",
             ));
         }
-        if matches!(verb, Verb::Completion(_) | Verb::Explain(_)) {
+        if matches!(verb, Verb::Completion(_)) {
             return Err(CommandFailure::usage(
-                "`--jq` needs JSON, which `completion` and `explain` do not print",
+                "`--jq` needs JSON, which `completion` does not print",
             ));
         }
         format = Format::Json;
@@ -244,6 +245,7 @@ fn pages(verb: &Verb) -> bool {
         Verb::Schedules(args) => args.only_reads(),
         Verb::Nats(args) => args.only_reads(),
         Verb::Show(_)
+        | Verb::Overview(_)
         | Verb::History(_)
         | Verb::Audit(_)
         | Verb::Report(_)
@@ -314,6 +316,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
     use commands as c;
     match verb {
         Verb::Status(Lazy(args)) => c::status::run(context, args).await,
+        Verb::Overview(Lazy(args)) => c::overview::run(context, args).await,
         Verb::List(Lazy(args)) => c::list::run(context, args).await,
         Verb::Show(Lazy(args)) => c::show::run(context, args).await,
         Verb::Cat(Lazy(args)) => c::cat::run(context, args).await,
@@ -322,6 +325,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         // The advice parses the whole command line again, which only this level knows.
         Verb::Invoke(Lazy(args)) if !args.words.is_empty() => Err(suggestions::payload_without_option(&args.words)),
         Verb::Invoke(Lazy(args)) => c::invoke::run(context, args).await,
+        Verb::Mcp(Lazy(args)) => c::mcp::run(context, args).await,
         Verb::Emit(Lazy(args)) => c::emit::run(context, args).await,
         Verb::Run(Lazy(args)) => c::run::run(context, args).await,
         Verb::Logs(Lazy(args)) => c::logs::run(context, args).await,
@@ -359,6 +363,8 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         Verb::Binding(Lazy(args)) => c::binding::run(context, args).await,
         Verb::State(Lazy(args)) => c::state::run(context, args).await,
         Verb::Sizes(Lazy(args)) => c::sizes::run(context, args).await,
+        Verb::Web(Lazy(args)) => c::web::run(context, args).await,
+        Verb::Open(Lazy(args)) => c::open::run(context, args).await,
         Verb::Drain(Lazy(args)) => c::drain::run(context, args).await,
         Verb::Backup(Lazy(args)) => c::backup::run(context, args).await,
         Verb::Restore(Lazy(args)) => c::restore::run(context, args),
@@ -371,6 +377,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         Verb::Schema(Lazy(args)) => c::schema::run(context, &args),
         Verb::Kubeless(Lazy(args)) => c::kubeless::run(context, args).await,
         Verb::Completion(Lazy(args)) => c::completion::run(context, &args),
+        Verb::Whoami(Lazy(args)) => c::whoami::run(context, args).await,
         Verb::Version(Lazy(args)) => c::version::run(context, args).await,
     }
 }

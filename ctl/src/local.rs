@@ -1,6 +1,6 @@
 //! The places of an installation, and a judge, for verbs that need no daemon.
 
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::settings;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -109,10 +109,10 @@ pub(crate) fn fnd() -> Result<PathBuf, CommandFailure> {
     places.dedup();
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = places.iter().map(|path| format!("`{}`", path.display())).collect();
-        CommandFailure::new(
-            Exit::FunctionFailed,
-            format!("the program `fnd` is missing: looked for {}", places.join(", ")),
-        )
+        CommandFailure::failed(format!(
+            "the program `fnd` is missing: looked for {}",
+            places.join(", ")
+        ))
         .help("install the package fnd, or run the `fndctl` in the same directory as `fnd`")
     })
 }

@@ -21,7 +21,7 @@ mod text;
 
 pub(crate) use jq::Jq;
 pub(crate) use progress::ProgressLine;
-pub(crate) use screen::{KeyPress, Look, Screen, ScreenLine};
+pub(crate) use screen::{KeyPress, LineStyle, Screen, ScreenLine};
 pub(crate) use table::{TextTable, Tone};
 pub(crate) use text::{escape, wrap};
 
@@ -208,6 +208,18 @@ impl Output {
         }
     }
 
+    /// Prints an answer like [`Self::document`], and ends the verb.
+    ///
+    /// # Errors
+    /// As for [`Self::document`].
+    pub(crate) fn answer<T: serde::de::DeserializeOwned>(
+        &self,
+        body: &[u8],
+        table: impl FnOnce(&T, &Self) -> Result<(), CommandFailure>,
+    ) -> Result<Exit, CommandFailure> {
+        self.document(body, table).map(|()| Exit::Fine)
+    }
+
     /// Prints JSON, on a terminal with control characters escaped; with `--jq` the values of the expression, each on a
     /// line.
     ///
@@ -233,8 +245,7 @@ impl Output {
         // Results of functions have numbers that a plain JSON value would change: see `exact`.
         let value = exact::value(body).map_err(|error| unreadable(&error))?;
         let text = serde_saphyr::to_string(&value);
-        let text =
-            text.map_err(|error| CommandFailure::new(Exit::FunctionFailed, format!("failed to write YAML: {error}")))?;
+        let text = text.map_err(|error| CommandFailure::failed(format!("failed to write YAML: {error}")))?;
         self.raw(escape_for(self.terminal, &text).as_bytes())
     }
 
@@ -354,6 +365,11 @@ impl Output {
         if self.jq.is_some() {
             return self.json(bytes);
         }
+        match self.format {
+            Format::Json => return self.json(&exact::as_json(bytes)?),
+            Format::Yaml => return self.yaml(&exact::as_json(bytes)?),
+            Format::Table | Format::Wide | Format::Name | Format::Raw => {}
+        }
         if !self.terminal || self.format == Format::Raw {
             return self.raw(bytes);
         }
@@ -390,10 +406,9 @@ impl Output {
             Ok(()) => Ok(()),
             // A failure without a message ends the verb at once, and prints nothing.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(CommandFailure::new(Exit::Fine, "")),
-            Err(error) => Err(CommandFailure::new(
-                Exit::FunctionFailed,
-                format!("failed to write to standard output: {error}"),
-            )),
+            Err(error) => Err(CommandFailure::failed(format!(
+                "failed to write to standard output: {error}"
+            ))),
         }
     }
 

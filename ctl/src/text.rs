@@ -1,6 +1,12 @@
 //! Instants, durations and sizes for people, and instants as people write them.
+//!
+//! Files:
+//! - `moments`: instants in words
+
+mod moments;
 
 use crate::exit::CommandFailure;
+use fnd_core::api::FunctionStatus;
 use fnd_core::records::outcome::Reason;
 use fnd_wire::ids::InvocationId;
 use fnd_wire::units::parse_duration;
@@ -121,8 +127,16 @@ pub(crate) fn why(reason: Option<Reason>, message: &str) -> String {
     }
 }
 
+/// Returns why a service is crash-looping although its runs ended without an error: their records have no message.
+pub(crate) fn ended_service(status: &FunctionStatus) -> Option<&'static str> {
+    let is_looping = status.state.as_str() == "crash-looping" && status.reason == Some(Reason::Ok);
+    is_looping.then_some(
+        "it ends with exit code 0, but a service runs until it is stopped: start the program in the foreground, or remove `[service]`",
+    )
+}
+
 /// Converts an instant of the command line for the API: RFC 3339 stays, `1h` is an hour before now, and a time without
-/// zone, as a terminal shows it, is local.
+/// zone, as a terminal shows it, is local. Words such as `yesterday` are those of [`moments`].
 pub(crate) fn since(text: &str, now: Timestamp) -> Result<String, CommandFailure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.to_string());
@@ -133,9 +147,11 @@ pub(crate) fn since(text: &str, now: Timestamp) -> Result<String, CommandFailure
         return Ok(instant.timestamp().to_string());
     }
     let ago = parse_duration(text).ok().and_then(|ago| now.checked_sub(ago).ok());
+    let ago = ago.or_else(|| moments::instant(text, &now.to_zoned(TimeZone::system())));
     ago.map(|instant| instant.to_string()).ok_or_else(|| {
         CommandFailure::usage(format!(
-            "`{text}` is neither a duration ago such as `1h` nor an instant such as `2026-11-21T08:00:00Z`"
+            "`{text}` is no time: write how long ago it was, such as `1h` or `2 hours ago`, a time of the day such as `09:00`, \
+             `today`, `yesterday`, or `2026-11-21 08:00`"
         ))
     })
 }
@@ -219,6 +235,7 @@ mod tests {
             .to_zoned(TimeZone::system())
             .unwrap();
         assert_eq!(since("2026-11-21 09:30", now).unwrap(), local.timestamp().to_string());
-        assert!(since("yesterday", now).is_err());
+        assert!(since("yesterday", now).is_ok());
+        assert!(since("soon", now).is_err());
     }
 }

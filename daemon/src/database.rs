@@ -51,9 +51,6 @@ pub(crate) fn write_error(error: &dyn std::error::Error, directory: &Path) -> St
 pub(crate) const BUSY: Duration = Duration::from_secs(2);
 
 /// Opens a database for reading only.
-///
-/// # Errors
-/// From SQLite.
 pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     // A `Connection` is used by one thread at a time, so SQLite's own locks would only cost time.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -117,9 +114,6 @@ pub(crate) fn remove_copies(state: &Path) {
 
 /// Sets whether the log stays when the last connection closes the database. SQLite would copy the log into the database and
 /// remove it, also when fnd gives up in the middle of a start: only [`LogRecorder::close`] does that, and records it.
-///
-/// # Errors
-/// From SQLite.
 pub(crate) fn keep_log_on_close(db: &Connection, keeps: bool) -> rusqlite::Result<()> {
     let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     db.set_db_config(config, keeps).map(drop)

@@ -1,11 +1,16 @@
 //! `fndctl import compose`: a service for each service of a compose file that runs a program of the machine. An image is not run.
+//!
+//! Files:
+//! - `keys`: the keys of a service
+
+mod keys;
 
 use super::Imported;
-use super::names::ImportedNames;
-use super::places;
+use super::names::{ImportedNames, lists};
 use super::script::{ScriptCode, split};
 use super::systemd;
 use super::tree::{self, NamedValue};
+use super::users::ImportedUsers;
 use crate::failure::ImportFailure;
 use crate::script::quoted;
 use fnd_manifest::foreign::yaml::Document;
@@ -18,15 +23,15 @@ use toml::Value;
 ///
 /// # Errors
 /// It cannot be read.
-pub fn import(file: &Path, own: bool) -> Result<Imported, ImportFailure> {
+pub fn import(file: &Path, users: ImportedUsers) -> Result<Imported, ImportFailure> {
     let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     let base = full.parent().unwrap_or(Path::new("/")).to_owned();
     let shown = file.display().to_string();
-    Ok(services(&tree::read(file)?, &shown, &base, own))
+    Ok(services(&tree::read(file)?, &shown, &base, users))
 }
 
 /// Makes functions of the services.
-pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: bool) -> Imported {
+pub(super) fn services(documents: &[Document], file: &str, base: &Path, users: ImportedUsers) -> Imported {
     let mut imported = Imported {
         head: format!("Made of {file} by `fndctl import compose`. The program stays where it is."),
         ..Imported::default()
@@ -37,29 +42,25 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
         let services = root.get("services");
         if let Some(wrong) = [Some(root), services].into_iter().flatten().find(|item| !item.is_map()) {
             any = true;
-            let field = wrong.named("services");
-            imported
-                .report
-                .refused(&field, "expected a map `services` with a service for each name");
+            let why = "expected a map `services` with a service for each name";
+            imported.report.refused(&wrong.named("services"), why);
             continue;
         }
         for item in root.items() {
+            let (report, field) = (&mut imported.report, item.field());
             match item.key {
                 "services" => {}
-                "version" | "name" => imported.report.works(&item.field(), ""),
+                "version" | "name" => report.works(&field, ""),
                 // Keys that begin with `x-` are extensions, which compose itself ignores.
-                key if key.starts_with("x-") => imported.report.works(&item.field(), ""),
-                "volumes" | "networks" => imported
-                    .report
-                    .not_here(&item.field(), "functions share the machine's files and network"),
-                "secrets" | "configs" => imported.report.not_here(
-                    &item.field(),
+                key if key.starts_with("x-") => report.works(&field, ""),
+                "models" => report.not_here(&field, "fnd runs no models"),
+                "volumes" | "networks" => report.not_here(&field, "functions share the machine's files and network"),
+                "secrets" | "configs" => report.not_here(
+                    &field,
                     "give fnd a secret with `fndctl secret set`, and name it in `secrets`; copy a file into the function",
                 ),
-                "include" => imported
-                    .report
-                    .not_here(&item.field(), "import the files that it names one by one"),
-                _ => imported.report.unknown(&item.field(), "compose has no such key"),
+                "include" => report.not_here(&field, "import the files that it names one by one"),
+                _ => report.unknown(&field, "compose has no such key"),
             }
         }
         for item in services.iter().flat_map(NamedValue::items) {
@@ -73,44 +74,28 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, own: boo
                 report: ConversionReport::default(),
                 code: ScriptCode::new("/bin/bash"),
                 directory: base.to_owned(),
-                own,
+                users,
                 // YAML 1.1 reads `no` as false.
                 service: !matches!(item.text_of("restart").as_deref(), Some("no" | "false")),
             };
             maker.read(&item);
-            imported
-                .functions
-                .extend((!maker.report.is_refused()).then_some(maker.made));
-            imported.report.rows.extend(maker.report.rows);
+            imported.add(maker.made, maker.report);
         }
     }
     if !any {
-        let field = Field {
-            file: file.to_owned(),
-            name: "services".to_owned(),
-            line: 1,
-            column: 1,
-            excerpt: String::new(),
-        };
+        let field = tree::whole(file, "services");
         imported.report.refused(&field, "there is no service");
     }
     imported
 }
 
+/// How long compose waits between its signal and SIGKILL.
+const GRACE: &str = "10s";
+
 /// Keys whose value is a text, a number, or `true` or `false`.
-const SCALARS: [&str; 11] = [
-    "working_dir",
-    "restart",
-    "mem_limit",
-    "cpus",
-    "pids_limit",
-    "scale",
-    "stop_grace_period",
-    "stop_signal",
-    "user",
-    "network_mode",
-    "container_name",
-];
+const SCALARS: &str = "\
+    working_dir restart mem_limit cpus pids_limit scale stop_grace_period stop_signal user network_mode \
+    container_name";
 
 /// A function on its way.
 struct ComposeImport {
@@ -118,7 +103,7 @@ struct ComposeImport {
     report: ConversionReport,
     code: ScriptCode,
     directory: PathBuf,
-    own: bool,
+    users: ImportedUsers,
     /// Whether it is kept running.
     service: bool,
 }
@@ -128,14 +113,14 @@ impl ComposeImport {
         // One reason is enough, since the other keys are about the program in the image.
         if let Some(image) = service.get("image").or_else(|| service.get("build")) {
             let why = "fnd runs no images: install the program, name it in `command`, and remove this line";
-            return self
-                .report
-                .refused(&image.named(&format!("{}.{}", service.key, image.key)), why);
+            let field = image.named(&format!("{}.{}", service.key, image.key));
+            return self.report.refused(&field, why);
         }
         if service.get("restart").is_none() {
             let note = "without `restart`, compose leaves a service that has ended, and fnd starts it again";
             self.report.differs(&service.field(), "mode", note);
         }
+        self.made.manifest.set("limits.grace", GRACE, None);
         if self.service {
             self.made.manifest.set("mode", "service", None);
         } else {
@@ -152,7 +137,7 @@ impl ComposeImport {
         let field = item.named(&format!("{name}.{}", item.key));
         let (report, made) = (&mut self.report, &mut self.made);
         let text = item.text().unwrap_or_default();
-        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+        if lists(SCALARS, item.key) && !item.is_scalar(report, &field) {
             return;
         }
         match item.key {
@@ -164,12 +149,15 @@ impl ComposeImport {
             "environment" => self.variables(name, item),
             "env_file" => report.refused(
                 &field,
-                "copy the file into the function, and name it in `env_file`; secrets are safer in `secrets`",
+                "remove this line, and import the rest; then copy the file into the function, and name it in `env_file`; secrets are safer in `secrets`",
             ),
-            "working_dir" => {
-                report.works(&field, "entry");
-                self.directory = self.directory.join(&text);
-            }
+            "working_dir" => match literal(&text) {
+                Ok(text) => {
+                    report.works(&field, "entry");
+                    self.directory = self.directory.join(text);
+                }
+                Err(why) => report.refused(&field, why),
+            },
             "restart" => match text.as_str() {
                 "always" | "unless-stopped" => report.works(&field, "mode"),
                 "no" | "false" => report.differs(&field, "mode", "a script: it runs once when it is saved"),
@@ -190,12 +178,22 @@ impl ComposeImport {
                 Some(time) => made.works(report, "limits.grace", print_duration(time), &field),
                 None => report.refused(&field, "expected a duration such as `10s`"),
             },
-            "stop_signal" if text == "SIGTERM" => report.works(&field, ""),
-            "stop_signal" => report.not_here(
+            "stop_signal" if ["SIGTERM", "TERM", "15"].contains(&text.as_str()) => report.works(&field, ""),
+            "stop_signal" => report.differs(
                 &field,
-                "fnd sends SIGTERM: trap it in the script, and send the other signal",
+                "",
+                "fnd sends SIGTERM to every process: let the program end by it as by the other signal",
             ),
-            "user" if !self.own => places::user(made, report, text.split(':').next().unwrap_or_default(), &field),
+            "profiles" => made.differs(
+                report,
+                ("enabled", false),
+                &field,
+                "compose starts it for these profiles only, and fnd by `fndctl enable F`",
+            ),
+            "user" => {
+                let user = text.split(':').next().unwrap_or_default();
+                self.users.named(made, report, user, &field);
+            }
             "network_mode" if text == "none" => made.works(report, "sandbox.network", "none", &field),
             // A function has the machine's network already.
             "network_mode" if text == "host" => report.works(&field, ""),
@@ -222,7 +220,8 @@ impl ComposeImport {
             // The sandbox does so for every function.
             "cap_drop" | "read_only" | "tmpfs" => report.works(&field, "sandbox.profile"),
             key if key.starts_with("x-") || key == "annotations" || key == "labels" => report.works(&field, ""),
-            _ => report.not_here(&field, "fnd has nothing like it, or compose has no such key"),
+            key if keys::is_known(key) => report.not_here(&field, "fnd has nothing like it"),
+            _ => report.unknown(&field, "compose has no such key"),
         }
     }
 

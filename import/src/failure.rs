@@ -18,13 +18,10 @@ pub enum FailureKind {
 /// A failure, for people.
 #[derive(Debug)]
 pub struct ImportFailure {
-    /// The kind.
     pub kind: FailureKind,
     /// The problem: lower case, no final period.
     pub message: String,
-    /// Advice.
     pub help: Option<String>,
-    /// Problems of files.
     pub diagnostics: Vec<Diagnostic>,
 }
 

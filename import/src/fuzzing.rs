@@ -2,6 +2,7 @@
 
 use super::pm2::evaluate::place_in;
 use super::script::Scripts;
+use super::users::ImportedUsers;
 use super::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, tree, webhook};
 use fnd_manifest::foreign::MadeManifest;
 use fnd_manifest::foreign::yaml::Document;
@@ -35,7 +36,12 @@ pub fn import(input: &[u8]) {
         }
         b'd' => tree_of("nightly.yaml", bytes, |documents| dagu::dag(documents, "nightly.yaml")),
         b'o' => tree_of("compose.yaml", bytes, |documents| {
-            compose::services(documents, "compose.yaml", Path::new("/srv/shop"), false)
+            compose::services(
+                documents,
+                "compose.yaml",
+                Path::new("/srv/shop"),
+                ImportedUsers::OwnForRoot,
+            )
         }),
         _ => {
             // Files of lines are refused before, if they are not UTF-8.
@@ -66,13 +72,13 @@ fn lines(kind: u8, text: &str) {
 }
 
 fn apps(documents: &[Document]) -> Imported {
-    pm2::apps(
-        documents,
-        "ecosystem.config.js",
-        Path::new("/srv/app"),
-        Some("production"),
-        false,
-    )
+    let machine = pm2::Pm2Machine {
+        base: Path::new("/srv/app"),
+        env: Some("production"),
+        users: ImportedUsers::OwnForRoot,
+        is_text: |path| path.extension().is_none().then_some(true),
+    };
+    pm2::apps(documents, "ecosystem.config.js", machine)
 }
 
 /// Checks what is made of the documents of a file; a file that is neither YAML nor JSON is refused before.

@@ -15,9 +15,9 @@
 //! - `script`: the scripts of functions
 //! - `supervisord`: services of supervisord's programs
 //! - `systemd`: functions of services and timers
-//! - `testing`: helpers of tests
 //! - `text`: reads foreign files
 //! - `tree`: reads YAML and JSON
+//! - `users`: the users that functions run as
 //! - `webhook`: functions of the hooks of webhook
 //! - `write`: writes functions to a directory
 //! - `yaml`: functions of Keptn, Kubeless, Kyma and Rafay
@@ -36,9 +36,10 @@ mod script;
 pub mod supervisord;
 pub mod systemd;
 #[cfg(test)]
-mod testing;
+mod tests;
 mod text;
 mod tree;
+pub mod users;
 pub mod webhook;
 pub mod write;
 pub mod yaml;
@@ -61,6 +62,12 @@ pub struct Imported {
 }
 
 impl Imported {
+    /// Adds the rows of a report, and the function that it is about unless something of it was refused.
+    fn add(&mut self, made: MadeManifest, report: ConversionReport) {
+        self.functions.extend((!report.is_refused()).then_some(made));
+        self.report.rows.extend(report.rows);
+    }
+
     /// Returns all secrets: name and value.
     pub fn secrets(&self) -> impl Iterator<Item = &(String, Vec<u8>)> {
         self.functions

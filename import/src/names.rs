@@ -1,9 +1,14 @@
-//! Names for functions: from a command line or from the other system's name, valid, and each once.
+//! Names for functions: from a command line or from the other system's name, valid, and each once. Lists of names of keys.
 
 use std::collections::BTreeSet;
 
 /// The longest name, with room for a number behind it.
 const NAME_MAX: usize = 56;
+
+/// Says whether a list has a name; white space is between its names.
+pub(crate) fn lists(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|one| one == name)
+}
 
 /// The names that were given.
 #[derive(Debug, Default)]

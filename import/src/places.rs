@@ -1,6 +1,7 @@
-//! The places that a command line names and that the sandbox hides.
+//! The places that a command line names and that the sandbox hides, and the programs in it for which a function has no rights.
 
-use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
+use crate::names::lists;
+use fnd_manifest::foreign::MadeManifest;
 use fnd_manifest::function::sandbox::Profile;
 use std::collections::BTreeSet;
 use toml::Value;
@@ -11,15 +12,39 @@ const NEVER: [&str; 3] = ["/dev", "/etc/fnd", "/var/lib/fnd"];
 /// Places that a function has for itself: what a command writes there needs no other place.
 const OWN: [&str; 2] = ["/tmp", "/var/tmp"];
 
+/// Programs that write to each place that they name.
+const WRITERS: &str = "mkdir mv rm rmdir tee touch truncate";
+
+/// Programs that write to the last place that they name, unless it is one of another machine.
+const COPIERS: &str = "cp install rsync";
+
+/// Programs that change the system or the rights of a process. A function cannot.
+const RIGHTS: &str = "\
+    sudo su doas runuser pkexec systemctl service docker podman iptables nft ufw mount umount reboot shutdown \
+    poweroff apt apt-get dnf yum modprobe";
+
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShownPlaces {
     pub(crate) read_only: BTreeSet<String>,
     pub(crate) read_write: BTreeSet<String>,
+    /// Programs of [`RIGHTS`].
+    rights: BTreeSet<String>,
+    /// Whether the home of the user is named.
+    home: bool,
+    /// Whether one of [`OWN`] is named.
+    own: bool,
 }
 
 impl ShownPlaces {
     /// Adds the hidden places that a command line of a shell names: for writing, if output goes there.
     pub(crate) fn of_command(&mut self, command: &str) {
+        let words = command.split(|c: char| c.is_whitespace() || "\"'();|&`".contains(c));
+        for word in words.filter(|word| !word.is_empty()) {
+            let name = base_name(word);
+            self.rights.extend(lists(RIGHTS, name).then(|| name.to_owned()));
+            self.home |= word == "~" || word.starts_with("~/") || word.contains("$HOME") || word.contains("${HOME}");
+        }
+        let writes: BTreeSet<&str> = command.split(ends_command).flat_map(written_by).collect();
         let mut before = ' ';
         // Whether the next word is a file for output.
         let mut output = false;
@@ -38,8 +63,10 @@ impl ShownPlaces {
                 _ => c.is_whitespace() || "\"'=<>(){};|&,:`\\".contains(c),
             };
             let (path, behind) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
-            if !OWN.iter().any(|place| path.starts_with(place)) {
-                self.add(path, output);
+            if OWN.iter().any(|place| path.starts_with(place)) {
+                self.own = true;
+            } else {
+                self.add(path, output || writes.contains(path));
             }
             (before, output) = ('/', false);
             rest = behind;
@@ -49,15 +76,15 @@ impl ShownPlaces {
     /// Adds a path, if the sandbox hides it. Of a path with a pattern or a variable it is the directory above.
     pub(crate) fn add(&mut self, path: &str, written: bool) {
         let fixed = path.find(['*', '?', '[', '$', '~']).and_then(|at| path.get(..at));
-        let path = match fixed {
-            Some(start) => start.rsplit_once('/').map_or("", |(above, _)| above),
-            None => path.trim_end_matches('/'),
+        let whole = path.trim_end_matches('/');
+        let above = |path: &str| path.rsplit_once('/').map_or(0, |(above, _)| above.len());
+        // A file that is written may not exist yet, so its directory is opened.
+        let end = match fixed {
+            Some(start) => above(start),
+            None if written => above(whole),
+            None => whole.len(),
         };
-        let path = match path.rsplit_once('/') {
-            // A file that is written may not exist yet, so its directory is opened.
-            Some((above, _)) if written => above,
-            _ => path,
-        };
+        let path = path.get(..end).unwrap_or_default();
         let below = |place: &&str| {
             path.strip_prefix(*place)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -96,23 +123,66 @@ impl ShownPlaces {
                 names(&self.read_write)
             ));
         }
+        if !self.rights.is_empty() {
+            let verb = if self.rights.len() == 1 { "needs" } else { "need" };
+            notes.push_str(&format!(
+                "; {} {verb} rights that a function does not have (docs/run-as-another-user.md)",
+                names(&self.rights)
+            ));
+        }
+        if self.own {
+            notes.push_str("; it has a `/tmp` of its own, without the files of others");
+        }
+        if self.home {
+            notes.push_str("; `~` is the home of the function, and not that of the user");
+        }
         notes
     }
 }
 
-/// Sets the user that a function runs as.
-pub(crate) fn user(made: &mut MadeManifest, report: &mut ConversionReport, user: &str, field: &Field) {
-    // Root is never taken over: only a person may write this into a manifest.
-    if user == "root" || user == "0" {
-        let note = "it runs as a user of its own, not as root; if it must be root, set `sandbox.user = \"root\"`, and \
-                    `allow_root = true` in `[users]` of fnd.toml";
-        report.differs(field, "", note);
-        return;
+/// Says whether a character of a command line ends one of its commands.
+fn ends_command(c: char) -> bool {
+    ";|&()\n".contains(c)
+}
+
+/// Returns the name of a program.
+fn base_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// Returns the paths that a command writes to, as far as its name says so.
+fn written_by(command: &str) -> Vec<&str> {
+    let words = command.split(|c: char| c.is_whitespace() || "\"'`".contains(c));
+    let words = words.filter(|word| !word.is_empty());
+    // Files for output are found by themselves.
+    let words: Vec<&str> = words.take_while(|word| !word.contains(['<', '>'])).collect();
+    let mut paths = paths_behind(&words, WRITERS);
+    let last = words.last();
+    paths.extend(paths_behind(&words, COPIERS).pop().filter(|path| last == Some(path)));
+    if packs(&words) {
+        paths.extend(paths_behind(&words, "tar").first());
     }
-    let note = format!(
-        "fnd.toml must allow the user: `allow = [\"{user}\"]` in `[users]`; without `sandbox.user` it runs as a user of its own"
-    );
-    made.differs(report, ("sandbox.user", user), field, &note);
+    // The file of the lock, which `flock` makes.
+    paths.extend(paths_behind(&words, "flock").first());
+    if words.contains(&"-delete") {
+        paths.extend(paths_behind(&words, "find"));
+    }
+    paths
+}
+
+/// Says whether `tar` writes an archive: `tar -czf FILE`, `tar cf FILE`.
+fn packs(words: &[&str]) -> bool {
+    let mut behind = words.iter().skip_while(|word| base_name(word) != "tar").skip(1);
+    behind
+        .next()
+        .is_some_and(|options| options.contains('c') && options.ends_with('f'))
+}
+
+/// Returns the paths behind the first of these programs.
+fn paths_behind<'a>(words: &[&'a str], programs: &str) -> Vec<&'a str> {
+    let words = words.iter().copied();
+    let behind = words.skip_while(|word| !lists(programs, base_name(word))).skip(1);
+    behind.filter(|word| word.starts_with('/')).collect()
 }
 
 #[cfg(test)]
@@ -124,11 +194,37 @@ mod tests {
         let mut places = ShownPlaces::default();
         places.of_command(command);
         let set = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-        let expected = ShownPlaces {
-            read_only: set(read_only),
-            read_write: set(read_write),
+        assert_eq!(
+            (places.read_only, places.read_write),
+            (set(read_only), set(read_write)),
+            "{command}"
+        );
+    }
+
+    #[test]
+    fn what_a_function_may_not_do_is_in_the_note() {
+        let note = |command: &str| {
+            let mut places = ShownPlaces::default();
+            places.of_command(command);
+            places.put(&mut MadeManifest::new("x"))
         };
-        assert_eq!(places, expected, "{command}");
+        assert_eq!(
+            note("certbot renew && systemctl reload nginx; /usr/bin/sudo x"),
+            "; sudo, systemctl need rights that a function does not have (docs/run-as-another-user.md)"
+        );
+        assert_eq!(
+            note("docker ps"),
+            "; docker needs rights that a function does not have (docs/run-as-another-user.md)"
+        );
+        assert_eq!(
+            note("find /tmp -mtime +7 -delete"),
+            "; it has a `/tmp` of its own, without the files of others"
+        );
+        assert_eq!(
+            note("~/bin/x >>$HOME/log"),
+            "; `~` is the home of the function, and not that of the user"
+        );
+        assert_eq!(note("echo surprise ~x"), "");
     }
 
     #[test]
@@ -146,5 +242,27 @@ mod tests {
         );
         check("x > \"/srv/out/a b\" /srv/$DAY/x", &["/srv"], &["/srv/out"]);
         check("x >/dev/null /tmp/x /home/../x //", &[], &[]);
+    }
+
+    #[test]
+    fn places_that_a_command_changes_are_opened() {
+        check("/bin/mkdir -p /var/backups/shop || exit", &[], &["/var/backups"]);
+        check(
+            "/bin/cp /srv/in/a /srv/out/b; ls /mnt",
+            &["/mnt", "/srv/in/a"],
+            &["/srv/out"],
+        );
+        check(
+            "flock -n -E 0 /run/lock/dump rm -rf /srv/old/*",
+            &[],
+            &["/run/lock", "/srv/old"],
+        );
+        check("find /var/log/shop -name '*.gz' -delete", &[], &["/var/log"]);
+        check("tar czf /srv/home.tgz /home/ada", &["/home/ada"], &["/srv"]);
+        check("tar -xzf /srv/home.tgz", &["/srv/home.tgz"], &[]);
+        check("rsync -a /srv/a/ backup@host:/srv/a/ 2>/dev/null", &["/srv/a"], &[]);
+        check("cp -r /srv/a/. /mnt/b 2>/dev/null", &[], &["/mnt"]);
+        check("find /srv/shop -name '*.gz'", &["/srv/shop"], &[]);
+        check("x >>/var/log/shop-$(date +%F).log", &[], &["/var/log"]);
     }
 }

@@ -154,9 +154,12 @@ pub(crate) fn simple(command: &str) -> Option<Vec<&str>> {
     let plain = |c: char| c.is_alphanumeric() || "_-./:=@%+,".contains(c) || c == ' ' || c == '\t';
     let words: Vec<&str> = command.split_whitespace().collect();
     // `A=b x` sets a variable, but behind `exec` it would name a program.
-    let assigns = words.first().is_none_or(|word| word.contains('='));
-    (command.chars().all(plain) && !assigns).then_some(words)
+    let is_program = |word: &&str| !word.contains('=') && !BUILTINS.contains(word);
+    (command.chars().all(plain) && words.first().is_some_and(is_program)).then_some(words)
 }
+
+/// Commands of a shell for which there is no program, so that `exec` would find none.
+const BUILTINS: [&str; 8] = [".", ":", "command", "eval", "exec", "source", "trap", "wait"];
 
 /// Splits a command line as a shell does, but without variables, patterns and redirections; nothing if a quote is open.
 pub(crate) fn split(text: &str) -> Option<Vec<String>> {
@@ -204,7 +207,7 @@ mod tests {
     #[test]
     fn only_one_command_without_anything_special_is_simple() {
         assert_eq!(simple("/opt/x.sh --all a=b"), Some(vec!["/opt/x.sh", "--all", "a=b"]));
-        for command in ["a | b", "a > b", "a *", "A=b c", "a $b", "'a'", ""] {
+        for command in ["a | b", "a > b", "a *", "A=b c", "a $b", "'a'", "exec a", ". /a", ""] {
             assert_eq!(simple(command), None, "{command}");
         }
     }

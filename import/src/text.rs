@@ -27,8 +27,6 @@ impl ImportText {
         }
     }
 
-    /// Reads a file.
-    ///
     /// # Errors
     /// It is missing, unreadable, larger than 1 MiB, or no UTF-8.
     pub(crate) fn read(path: &Path) -> Result<Self, ImportFailure> {

@@ -11,9 +11,18 @@ use std::path::Path;
 /// # Errors
 /// It cannot be read, or is neither YAML nor JSON.
 pub(crate) fn read(path: &Path) -> Result<Vec<Document>, ImportFailure> {
+    read_json(path, |_| {})
+}
+
+/// Reads the documents of a file; `prepare` changes the text of one in JSON before it is parsed.
+///
+/// # Errors
+/// It cannot be read, or is neither YAML nor JSON.
+pub(crate) fn read_json(path: &Path, prepare: impl FnOnce(&mut [u8])) -> Result<Vec<Document>, ImportFailure> {
     let mut bytes = text::read(path)?;
     let name = path.display().to_string();
     if path.extension().is_some_and(|end| end == "json") {
+        prepare(&mut bytes);
         // YAML refuses tabs between values, which JSON allows; a text in JSON has none.
         bytes
             .iter_mut()
@@ -33,6 +42,17 @@ pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, ImportFai
         failure.diagnostics.push(*problem);
         failure
     })
+}
+
+/// Returns the field of a whole file, under this name.
+pub(crate) fn whole(file: &str, name: &str) -> Field {
+    Field {
+        file: file.to_owned(),
+        name: name.to_owned(),
+        line: 1,
+        column: 1,
+        excerpt: String::new(),
+    }
 }
 
 /// A value with its name.

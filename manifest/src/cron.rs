@@ -7,6 +7,13 @@
 //! | `@hourly`, `@daily`, ... | a word for five fields |
 //! | `L W # ?` | as in croner: last, nearest weekday, n-th weekday, any |
 //! | `H`, `H/15`, `H(0-5)` | a number that is fixed by a seed: for each function and host another one |
+//!
+//! Files:
+//! - `refusal`: lines that are no line of cron, and what to write
+
+mod refusal;
+
+pub use refusal::instead;
 
 use croner::Cron as Pattern;
 use croner::parser::{CronParser, Seconds, Year};
@@ -32,11 +39,9 @@ impl Cron {
             .seconds(Seconds::Optional)
             .year(Year::Disallowed)
             .build();
-        match parser.parse(&spread) {
-            Ok(pattern) => Ok(Self(pattern)),
-            // croner ends its messages with a period; a diagnostic has none.
-            Err(error) => Err(error.to_string().trim_end_matches('.').to_owned()),
-        }
+        // The messages of croner name its own options, and no field.
+        let pattern = parser.parse(&spread);
+        pattern.map(Self).map_err(|_| refusal::why(line, &spread, parser))
     }
 
     /// Returns the first slot after an instant; both are Unix milliseconds. Absent: the line never comes again, such as
@@ -263,17 +268,25 @@ mod tests {
     #[test]
     fn a_line_that_is_none_says_why() {
         for (line, why) in [
-            ("61 * * * *", "out of bounds"),
-            ("* * *", "5 or 6 fields"),
-            ("@reboot", "5 or 6 fields"),
-            ("*/0 * * * *", "Step cannot be zero"),
+            ("61 * * * *", "the minute `61` is wrong: expected 0 to 59"),
+            ("0 24 * * *", "the hour `24` is wrong: expected 0 to 23"),
+            ("0 0 32 * *", "the day of the month `32` is wrong"),
+            (
+                "0 0 1 Januar *",
+                "the month `Januar` is wrong: expected 1 to 12 or `JAN`",
+            ),
+            ("0 0 1 * XYZ", "the day of the week `XYZ` is wrong"),
+            ("61 0 0 1 * *", "the second `61` is wrong"),
+            ("* * *", "5 or 6 fields, this one has 3"),
+            ("@reboot", "`@hourly`, `@daily`"),
+            ("*/0 * * * *", "the minute `*/0` is wrong"),
             ("", "empty"),
             ("H * *", "5 or 6 fields"),
             ("H/0 * * * *", "the step of `H/0`"),
             ("H(0-99) * * * *", "not within 0-59"),
             ("H(5-1) * * * *", "not within 0-59"),
             ("HX * * * *", "`HX` is none of"),
-            ("é * * * *", "illegal character"),
+            ("é * * * *", "the minute `é` is wrong"),
             (", */4 * * *", "an item of a list is empty"),
             ("0 9 * * MON,", "an item of a list is empty"),
         ] {

@@ -89,233 +89,114 @@ pub fn key(word: &str) -> Vec<KeyText> {
 }
 
 /// Codes of diagnostics and their meanings.
-pub const DIAGNOSTICS: &[(&str, &str)] = &[
-    (
-        "syntax",
-        "The file is not valid TOML there, or the interpreter refuses the code. The version before serves.",
-    ),
-    ("duplicate-key", "A key appears twice."),
-    (
-        "unknown-key",
-        "There is no such key. A setting without effect is an error.",
-    ),
-    ("wrong-type", "The value has another type than the key expects."),
-    (
-        "bad-value",
-        "The value has the right type, but not the right form or range.",
-    ),
-    ("missing-key", "The table is incomplete without this key."),
-    (
-        "not-supported-yet",
+pub const DIAGNOSTICS: &[(&str, &str)] = crate::texts! {
+    "syntax": "The file is not valid TOML there, or the interpreter refuses the code. The version before serves.",
+    "duplicate-key": "A key appears twice.",
+    "unknown-key": "There is no such key. A setting without effect is an error.",
+    "wrong-type": "The value has another type than the key expects.",
+    "bad-value": "The value has the right type, but not the right form or range.",
+    "missing-key": "The table is incomplete without this key.",
+    "not-supported-yet":
         "This version of fnd knows the setting but does not support it yet. The setting is refused, not ignored.",
-    ),
-    ("impossible", "Each value is valid, but not together with the others."),
-    ("pointless", "The setting has no effect in this case."),
-    ("not-utf8", "The file is not UTF-8 text."),
-    ("too-large", "The file is larger than a manifest may be."),
-    ("more", "There are more problems in the file than are shown."),
-    (
-        "inline-block",
+    "impossible": "Each value is valid, but not together with the others.",
+    "pointless": "The setting has no effect in this case.",
+    "not-utf8": "The file is not UTF-8 text.",
+    "too-large": "The file is larger than a manifest may be.",
+    "more": "There are more problems in the file than are shown.",
+    "inline-block":
         "The `/// fnd` block in the code is incomplete or malformed: for example, its first line is misspelt.",
-    ),
-    (
-        "script-metadata",
+    "script-metadata":
         "The file has a `# /// script` block of Python (PEP 723), which fnd does not read. The script does not run by \
          itself until it has a manifest.",
-    ),
-    (
-        "two-manifests",
+    "two-manifests":
         "A function has two manifests: of a `/// fnd` block, a `function.toml` and a manifest beside the code, it may have one.",
-    ),
-    (
-        "archive",
+    "archive":
         "The archive cannot be unpacked, or has an entry that an archive of a function may not have. The message names the entry.",
-    ),
-    (
-        "name-clash",
-        "Several files have the name of one function. The file that already serves keeps serving.",
-    ),
-    (
-        "bad-name",
-        "The name of a file or directory is not a valid function name.",
-    ),
-    ("no-code", "There is a manifest without code."),
-    ("no-entry", "It is not clear which file of the directory is run."),
-    (
-        "no-function",
+    "name-clash": "Several files have the name of one function. The file that already serves keeps serving.",
+    "bad-name": "The name of a file or directory is not a valid function name.",
+    "no-code": "There is a manifest without code.",
+    "no-entry": "It is not clear which file of the directory is run.",
+    "no-function":
         "The file is not a function by any rule: no runtime claims its suffix, and it is not an executable program.",
-    ),
-    (
-        "other-function",
+    "other-function":
         "An upload makes exactly the function that it is named for, and its file also makes another one. Nothing was changed.",
-    ),
-    ("no-runtime", "fnd cannot tell which runtime runs the file."),
-    ("no-handlers", "The runtime's description has no `[phases.handle]`."),
-    (
-        "not-called",
+    "no-runtime": "fnd cannot tell which runtime runs the file.",
+    "no-handlers": "The runtime's description has no `[phases.handle]`.",
+    "not-called":
         "A function looks like a handler but has other parameters, or is one of Kubeless that no manifest names, and nothing in the \
          file calls it: as a script the file does nothing. It does not run by itself.",
-    ),
-    (
-        "code-syntax",
-        "The interpreter cannot read the code: its own check names the place. Nothing of the code was run.",
-    ),
-    (
-        "no-interpreter",
+    "code-syntax": "The interpreter cannot read the code: its own check names the place. Nothing of the code was run.",
+    "no-interpreter":
         "No interpreter of the runtime is installed that can be used safely, so fnd refuses the function.",
-    ),
-    (
-        "insecure-mode",
+    "insecure-mode":
         "Users other than root and the owner can write to the file or to a directory above it: they could change the code.",
-    ),
-    (
-        "link",
-        "A symbolic link may lead only to files in the functions directories.",
-    ),
-    ("no-dependencies", "The file that `dependencies` names does not exist."),
-    (
-        "dependencies",
-        "The packages of the function cannot be installed (docs/dependencies.md).",
-    ),
-    ("compile", "The code does not compile: the message says where."),
-    (
-        "source",
-        "The code cannot be fetched from its source (docs/sources.md).",
-    ),
-    ("too-many-files", "The function has more files than are compiled."),
-    ("no-env-file", "The `env_file` does not exist."),
-    ("no-schema", "The file of `schema` in `[[event]]` does not exist."),
-    (
-        "bad-schema",
-        "The file of `schema` in `[[event]]` is no JSON Schema, is too large, or refers to another file or host.",
-    ),
-    ("not-a-file", "Only regular files, and links to them, can be functions."),
-    (
-        "not-executable",
-        "The file is a program that is executed, but its mode does not allow that.",
-    ),
-    ("unreadable", "The file cannot be read."),
-    ("unknown-runtime", "There is no runtime with this name."),
-    (
-        "unknown-version",
+    "link": "A symbolic link may lead only to files in the functions directories.",
+    "no-dependencies": "The file that `dependencies` names does not exist.",
+    "dependencies": "The packages of the function cannot be installed (docs/dependencies.md).",
+    "compile": "The code does not compile: the message says where.",
+    "source": "The code cannot be fetched from its source (docs/sources.md).",
+    "too-many-files": "The function has more files than are compiled.",
+    "no-env-file": "The `env_file` does not exist.",
+    "bad-data":
+        "A payload in the manifest, or the lack of one, does not match the `schema` of `[input]`: no run with it would be accepted.",
+    "no-schema": "The file of `schema` in `[[event]]` or `[input]` does not exist.",
+    "bad-schema":
+        "The `schema` in `[[event]]` or `[input]` is no JSON Schema, is too large, or refers to another file or host.",
+    "not-a-file": "Only regular files, and links to them, can be functions.",
+    "not-executable": "The file is a program that is executed, but its mode does not allow that.",
+    "unreadable": "The file cannot be read.",
+    "unknown-runtime": "There is no runtime with this name.",
+    "unknown-version":
         "The runtime has no such version. `fndctl runtimes` lists what is installed; `[runtimes]` of fnd.toml adds versions.",
-    ),
-    (
-        "unchecked-version",
+    "unchecked-version":
         "The manifest asks for a version, but the runtime has one interpreter for all: it runs the function.",
-    ),
-    (
-        "other-version",
+    "other-version":
         "The manifest asks for a version, but the interpreter that is installed has another one: it runs the function.",
-    ),
-    (
-        "runtime-disabled",
-        "`[runtimes]` of the configuration disables the runtime.",
-    ),
-    ("unknown-size", "There is no size with this name in `[sizes]`."),
-    (
-        "unknown-group",
+    "runtime-disabled": "`[runtimes]` of the configuration disables the runtime.",
+    "unknown-size": "There is no size with this name in `[sizes]`.",
+    "unknown-group":
         "`[groups]` of the configuration has no group with this name. A release that served already goes on, with one attempt of \
          the group at once.",
-    ),
-    (
-        "interpreter",
+    "interpreter":
         "The `#!` line names a program that does not run the file. A script does not run by itself until the line or the manifest \
          says what is meant.",
-    ),
-    (
-        "two-interpreters",
-        "The `#!` line and the manifest name different interpreters: that of the manifest is used.",
-    ),
-    (
-        "permissions",
+    "two-interpreters": "The `#!` line and the manifest name different interpreters: that of the manifest is used.",
+    "permissions":
         "Permissions in the `#!` line have no effect; the manifest grants them. A script does not run by itself until the line or \
          the manifest says what is meant.",
-    ),
-    (
-        "each-second",
+    "each-second":
         "A line of cron with six fields begins with a field of seconds: `*` there is sixty runs in a minute.",
-    ),
-    (
-        "not-enforced",
-        "This machine cannot enforce the limit, and `best_effort_limits` accepts that.",
-    ),
-    (
-        "home-set-aside",
+    "not-enforced": "This machine cannot enforce the limit, and `best_effort_limits` accepts that.",
+    "home-set-aside":
         "The files of the function belong to another owner than before, so it has another user and an empty home. `fndctl home` lists its homes and hands one over.",
-    ),
-    (
-        "no-such-function",
-        "`[hooks]` or `[alert]` names a function that does not exist: nobody is told.",
-    ),
-    (
-        "alert-itself",
-        "`[alert] call` names the function itself: nobody is told when it fails.",
-    ),
-    (
-        "hook-cycle",
-        "The hooks of functions call each other in a circle. The hooks of this function are off.",
-    ),
-    (
-        "python-project",
+    "no-such-function": "`[hooks]` or `[alert]` names a function that does not exist: nobody is told.",
+    "alert-itself": "`[alert] call` names the function itself: nobody is told when it fails.",
+    "hook-cycle": "The hooks of functions call each other in a circle. The hooks of this function are off.",
+    "python-project":
         "The files of a directory belong together (one imports another, or there is a `pyproject.toml`), but each one is a \
          function of its own. None of them runs by itself. A directory with `function.toml` is one function.",
-    ),
-    (
-        "reserved",
-        "fnd uses this name itself: a variable that it sets, or a path that it answers.",
-    ),
-    (
-        "not-allowed",
-        "`[users]` of the configuration does not allow this user or group for functions.",
-    ),
-    (
-        "not-operated",
+    "reserved": "fnd uses this name itself: a variable that it sets, or a path that it answers.",
+    "not-allowed": "`[users]` of the configuration does not allow this user or group for functions.",
+    "not-operated":
         "`[hooks]` or `[alert]` names a function that the author of this file (its owner, or who has uploaded it) may not operate. It is not called.",
-    ),
-    (
-        "not-trusted",
-        "Only files that belong to root may use this setting, and never uploaded ones.",
-    ),
-    (
-        "shadowed",
+    "not-trusted": "Only files that belong to root may use this setting, and never uploaded ones.",
+    "shadowed":
         "Two functions directories have a function of this name: the file in the first directory is used, the other one is not.",
-    ),
-    (
-        "public",
+    "public":
         "Other machines can reach this address, so `[http]` needs `public = true`: nobody opens a port by mistake.",
-    ),
-    (
-        "twice",
-        "Two entries of the manifest are for the same requests, files, events or messages.",
-    ),
-    (
-        "route-taken",
+    "twice": "Two entries of the manifest are for the same requests, files, events or messages.",
+    "route-taken":
         "Another function, or `[http] events` of fnd.toml, has the route already and keeps it. `fndctl routes` shows them.",
-    ),
-    (
-        "consumer-taken",
+    "consumer-taken":
         "Another function has an entry of `[[nats]]` with this stream and this consumer already and keeps it: each message would run \
          one of the two functions only, by chance.",
-    ),
-    (
-        "yaml",
-        "The file is no valid YAML, or is too large or too deeply nested.",
-    ),
-    (
-        "foreign-refused",
+    "yaml": "The file is no valid YAML, or is too large or too deeply nested.",
+    "foreign-refused":
         "A field of a file of Keptn, Kubeless, Kyma or Rafay is wrong. The words are mostly those of that system.",
-    ),
-    (
-        "foreign-differs",
-        "fnd does nearly the same as the other system; the message says the difference.",
-    ),
-    (
-        "foreign-not-here",
-        "The field has no effect on one machine; the message says why.",
-    ),
-    ("foreign-unknown", "The other system does not know this field either."),
-];
+    "foreign-differs": "fnd does nearly the same as the other system; the message says the difference.",
+    "foreign-not-here": "The field has no effect on one machine; the message says why.",
+    "foreign-unknown": "The other system does not know this field either.",
+};
 
 /// Returns the meaning of a diagnostic's code.
 #[must_use]
@@ -340,6 +221,7 @@ mod tests {
             include_str!("schema/source.rs"),
             include_str!("resolve/mod.rs"),
             include_str!("resolve/environment.rs"),
+            include_str!("resolve/input.rs"),
             include_str!("resolve/nats.rs"),
             include_str!("function/inline.rs"),
             include_str!("function/near_block.rs"),
@@ -350,6 +232,7 @@ mod tests {
             include_str!("judge/choose.rs"),
             include_str!("judge/command.rs"),
             include_str!("judge/function.rs"),
+            include_str!("judge/input.rs"),
             include_str!("settings/resolve.rs"),
             include_str!("runtime/read.rs"),
             include_str!("check.rs"),

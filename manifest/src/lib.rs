@@ -8,6 +8,7 @@
 //! - `check`: judges directories without a daemon
 //! - `cron`: lines of cron, and the slots they have
 //! - `diagnostic`: one problem at one place of a file
+//! - `duration_words`: durations in words, as people write them
 //! - `explain`: the keys' and diagnostics' texts of `fndctl explain`
 //! - `foreign`: makes functions of other systems' files
 //! - `function`: the keys of a function's manifest, resolved
@@ -22,13 +23,14 @@
 //! - `state_key`: names of the state that functions share
 //! - `text`: serde forms of wire's types
 //! - `warning`: the kinds of warnings, and where each is shown
-//! - `words`: the macro for enums whose values are words, in files and in the API
+//! - `words`: the macros for enums whose values are words, in files and in the API, and for tables of texts
 
 #![warn(missing_docs)]
 
 pub mod check;
 pub mod cron;
 pub mod diagnostic;
+pub mod duration_words;
 pub mod explain;
 pub mod foreign;
 pub mod function;

@@ -1,4 +1,5 @@
 //! `words!`: the one place of the words of an enum, in bodies of the API, in files that people write, and in the history.
+//! `texts!`: a table of words that have a text each.
 
 use schemars::{Schema, json_schema};
 
@@ -71,6 +72,14 @@ macro_rules! words {
             }
         }
     )+};
+}
+
+/// A table of texts, `&[(&str, &str)]`: each row is a word, a colon and its text.
+#[macro_export]
+macro_rules! texts {
+    ($($word:literal: $text:expr,)+) => {
+        &[$(($word, $text)),+]
+    };
 }
 
 /// Returns the schema of words that have a meaning each.

@@ -1,7 +1,7 @@
 //! The conformance suite: every runtime's shim, driven over a socket as fnd does (`runtimes/PROTOCOL.md`).
 //!
-//! It tests the runtimes of `runtimes/`, the one of docs/new-runtime.md, and those in the directories of
-//! `FND_CONFORMANCE`. Each runtime has the same functions, in `functions/ID`. If an optional function is missing, the
+//! It tests the runtimes of `runtimes/` and `examples/runtimes/`, the one of docs/new-runtime.md, and those in the directories
+//! of `FND_CONFORMANCE`. Each runtime has the same functions, in `functions/ID`. If an optional function is missing, the
 //! runtime does not support its feature.
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 

@@ -62,7 +62,8 @@ pub(crate) fn all() -> Vec<Runtime> {
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.join("runtime.toml").exists())
         .collect();
-    directories.extend(of_the_pages().iter().cloned());
+    directories.push(of_the_page().to_path_buf());
+    directories.push(repository().join("examples/runtimes/dotnet"));
     if let Some(more) = std::env::var_os("FND_CONFORMANCE") {
         directories.extend(std::env::split_paths(&more));
     }
@@ -84,42 +85,23 @@ pub(crate) fn one_at_a_time(id: &str) -> Option<Runtime> {
         .find(|runtime| runtime.id == id && runtime.concurrency == Some(1))
 }
 
-/// The pages that add a language, the runtime of each, and its files with the words of their blocks.
-type Page = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
-const PAGES: [Page; 2] = [
-    (
-        "new-runtime.md",
-        "perl",
-        &[("toml", "runtime.toml"), ("perl", "shim.pl")],
-    ),
-    (
-        "runtime-dotnet.md",
-        "dotnet",
-        &[
-            ("toml", "runtime.toml"),
-            ("sh", "build.sh"),
-            ("csharp", "Shim.cs"),
-            ("csharp", "Json.cs"),
-        ],
-    ),
-];
+/// The files of the runtime that docs/new-runtime.md adds, with the words of their blocks.
+const FILES_OF_THE_PAGE: [(&str, &str); 2] = [("toml", "runtime.toml"), ("perl", "shim.pl")];
 
-/// Returns directories with the runtimes of these pages, made from their text, so that the pages stay true.
-fn of_the_pages() -> &'static [PathBuf] {
-    static DIRECTORIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
-    DIRECTORIES.get_or_init(|| PAGES.iter().map(of_the_page).collect())
-}
-
-fn of_the_page((page, id, files): &Page) -> PathBuf {
-    let page = fs::read_to_string(repository().join("docs").join(page)).unwrap();
-    let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{id}-{}", std::process::id()));
-    fs::create_dir_all(&directory).unwrap();
-    for (kind, file) in *files {
-        let (_, block) = page.split_once(&format!("```{kind} {file}\n")).unwrap();
-        let (text, _) = block.split_once("\n```").unwrap();
-        fs::write(directory.join(file), format!("{text}\n")).unwrap();
-    }
-    directory
+/// Returns a directory with the runtime of that page, made from its text, so that the page stays true.
+fn of_the_page() -> &'static Path {
+    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
+    DIRECTORY.get_or_init(|| {
+        let page = fs::read_to_string(repository().join("docs/new-runtime.md")).unwrap();
+        let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("perl-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        for (kind, file) in FILES_OF_THE_PAGE {
+            let (_, block) = page.split_once(&format!("```{kind} {file}\n")).unwrap();
+            let (text, _) = block.split_once("\n```").unwrap();
+            fs::write(directory.join(file), format!("{text}\n")).unwrap();
+        }
+        directory
+    })
 }
 
 impl Runtime {

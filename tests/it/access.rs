@@ -59,10 +59,18 @@ impl People {
     }
 }
 
+/// The lists of all functions come first, and other roles last.
 #[test]
-fn a_role_for_some_functions_shows_and_operates_only_these() {
+fn roles_events_and_reloads() {
     require!(root);
     let people = People::start();
+    a_role_for_some_functions_shows_and_operates_only_these(&people);
+    an_event_of_a_limited_sender_reaches_only_its_functions(&people);
+    roles_change_with_a_reload(&people);
+    people.fnd.finish();
+}
+
+fn a_role_for_some_functions_shows_and_operates_only_these(people: &People) {
     let fnd = &people.fnd;
     let (_, hidden) = fnd.run("ops/secret", "");
     let failed = fnd.wait_end(fnd.queue("ops/bad", ""));
@@ -140,14 +148,10 @@ fn a_role_for_some_functions_shows_and_operates_only_these() {
     }
     let _ = people.run_as("daemon", &["invoke", "web/a"]).expect_code(5);
     let _ = people.run_as("bin", &["status"]).expect_code(5);
-    people.fnd.finish();
 }
 
 /// An event is for the functions that its sender may operate; the same event of another sender is not known by that.
-#[test]
-fn an_event_of_a_limited_sender_reaches_only_its_functions() {
-    require!(root);
-    let people = People::start();
+fn an_event_of_a_limited_sender_reaches_only_its_functions(people: &People) {
     let fnd = &people.fnd;
     for name in ["web/order", "ops/order"] {
         let manifest = "# /// fnd\n# on_load = false\n# [[event]]\n# type = \"order\"\n# ///\ncat\n";
@@ -167,14 +171,10 @@ fn an_event_of_a_limited_sender_reaches_only_its_functions() {
     );
     assert!(!by_root.contains("duplicate"), "{by_root}");
     assert!(people.out(emit).contains("duplicate"));
-    people.fnd.finish();
 }
 
 /// A reload puts other roles in force; an entry whose user does not exist gives nobody a role, and fnd says so.
-#[test]
-fn roles_change_with_a_reload() {
-    require!(root);
-    let people = People::start();
+fn roles_change_with_a_reload(people: &People) {
     let _ = people.run_as("nobody", &["invoke", "web/a"]).expect_code(0);
     let config = people.fnd.path("fnd.toml");
     let text = std::fs::read_to_string(&config).unwrap();
@@ -186,5 +186,4 @@ fn roles_change_with_a_reload() {
     std::fs::write(&config, both).unwrap();
     let refused = people.fnd.ctl(&["reload"]).expect_code(8);
     assert!(refused.out().contains("names both a group and a user"), "{refused}");
-    people.fnd.finish();
 }

@@ -18,9 +18,22 @@ fn refused(answer: &Answer, status: u16, code: &str) {
     assert!(!problem.detail.is_empty() && !problem.title.is_empty());
 }
 
+/// An fnd without functions comes first.
 #[test]
-fn errors_have_their_documented_form() {
+fn requests_and_their_answers() {
     let fnd = Fnd::start();
+    without_functions_status_says_where_they_go(&fnd);
+    errors_have_their_documented_form(&fnd);
+    a_failed_run_names_itself(&fnd);
+    malformed_http_is_refused_and_nobody_else_notices(&fnd);
+    history_has_filters_and_pages(&fnd);
+    the_same_idempotency_key_is_the_same_invocation(&fnd);
+    descriptions_of_itself(&fnd);
+    a_function_without_a_version_has_no_user(&fnd);
+    fnd.finish();
+}
+
+fn errors_have_their_documented_form(fnd: &Fnd) {
     fnd.drop_file("hello.sh", HELLO);
     fnd.wait_ready("hello");
     let client = fnd.client();
@@ -42,12 +55,9 @@ fn errors_have_their_documented_form() {
     assert!(wrong.header("allow").unwrap_or_default().contains("GET"));
     // No request of these ran the function.
     assert!(fnd.history("hello").is_empty());
-    fnd.finish();
 }
 
-#[test]
-fn a_failed_run_names_itself() {
-    let fnd = Fnd::start();
+fn a_failed_run_names_itself(fnd: &Fnd) {
     fnd.drop_file(
         "fails.sh",
         "# /// fnd\n# on_load = false\n# ///\necho 'the reason' >&2\nexit 4\n",
@@ -60,12 +70,9 @@ fn a_failed_run_names_itself() {
     assert_eq!(problem.function.unwrap().as_str(), "fails");
     assert_eq!(problem.invocation.unwrap(), Fnd::id_of(&answer));
     assert!(problem.detail.contains("the reason"), "{}", problem.detail);
-    fnd.finish();
 }
 
-#[test]
-fn malformed_http_is_refused_and_nobody_else_notices() {
-    let fnd = Fnd::start();
+fn malformed_http_is_refused_and_nobody_else_notices(fnd: &Fnd) {
     for garbage in [
         "\r\n\r\n",
         "GET\r\n\r\n",
@@ -95,12 +102,9 @@ fn malformed_http_is_refused_and_nobody_else_notices() {
     let _ = stream.read_to_end(&mut answer);
     assert!(!String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 2"));
     assert!(fnd.client().get("/healthz").status.is_success());
-    fnd.finish();
 }
 
-#[test]
-fn history_has_filters_and_pages() {
-    let fnd = Fnd::start();
+fn history_has_filters_and_pages(fnd: &Fnd) {
     fnd.drop_file(
         "odd.sh",
         "# /// fnd\n# on_load = false\n# ///\nread -r n\n((n % 2 == 0))\n",
@@ -124,13 +128,10 @@ fn history_has_filters_and_pages() {
     }
     assert_eq!(seen.len(), 7);
     assert!(seen.is_sorted_by(|a, b| a > b), "newest first: {seen:?}");
-    fnd.finish();
 }
 
 /// A second request with the same key, while the first one runs, gets the invocation of the first.
-#[test]
-fn the_same_idempotency_key_is_the_same_invocation() {
-    let fnd = Fnd::start();
+fn the_same_idempotency_key_is_the_same_invocation(fnd: &Fnd) {
     // Only while it runs: fnd remembers keys for longer only for durable work.
     fnd.drop_file("once.sh", "# /// fnd\n# on_load = false\n# ///\nsleep 1\n");
     fnd.wait_ready("once");
@@ -155,12 +156,9 @@ fn the_same_idempotency_key_is_the_same_invocation() {
     assert_eq!(other.status, 422, "{}", other.text());
     assert_eq!(ask(), first);
     assert_eq!(fnd.history("once").len(), 1);
-    fnd.finish();
 }
 
-#[test]
-fn descriptions_of_itself() {
-    let fnd = Fnd::start();
+fn descriptions_of_itself(fnd: &Fnd) {
     let openapi: serde_json::Value = fnd.client().get("/v1/openapi.json").json();
     assert!(openapi["openapi"].as_str().unwrap_or_default().starts_with('3'));
     assert!(
@@ -171,7 +169,6 @@ fn descriptions_of_itself() {
         let answer = fnd.client().get(path);
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     }
-    fnd.finish();
 }
 
 /// A user who is not root and has no role gets nothing; a group with the role `viewer` may only read.
@@ -210,16 +207,13 @@ fn roles_go_by_the_kernels_word() {
     fnd.finish();
 }
 
-#[test]
-fn without_functions_status_says_where_they_go() {
-    let fnd = Fnd::start();
+fn without_functions_status_says_where_they_go(fnd: &Fnd) {
     let status = fnd.ctl(&["status"]).expect_code(0);
     let place = fnd.path("functions");
     assert!(
         status.out().contains(&format!("save a file in {}", place.display())),
         "{status}"
     );
-    fnd.finish();
 }
 
 #[test]
@@ -253,9 +247,7 @@ fn reload_waits_and_says_what_is_wrong() {
 }
 
 /// A function that was never installed has no user; in particular it does not have root's.
-#[test]
-fn a_function_without_a_version_has_no_user() {
-    let fnd = Fnd::start();
+fn a_function_without_a_version_has_no_user(fnd: &Fnd) {
     fnd.drop_file("bad.sh", "# /// fnd\n# retires = 3\n# ///\n");
     fnd.drop_file("good.sh", "# /// fnd\n# on_load = false\n# ///\n");
     fnd.wait_ready("good");
@@ -271,7 +263,6 @@ fn a_function_without_a_version_has_no_user() {
         shown.lines().any(|line| line.split_whitespace().eq(["uid", "-"])),
         "{shown}"
     );
-    fnd.finish();
 }
 
 #[test]

@@ -78,10 +78,20 @@ fn answers(fnd: &Fnd, function: &str, expected: &str) {
     });
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn an_archive_of_every_format_runs() {
+fn archives_of_one_directory() {
     require!(root, cgroup);
     let fnd = Fnd::start();
+    an_archive_of_every_format_runs(&fnd);
+    the_last_good_version_serves_while_an_archive_is_refused(&fnd);
+    a_million_entries_are_refused_at_once(&fnd);
+    a_manifest_lies_beside_an_archive_or_in_it(&fnd);
+    cat_and_edit_say_that_the_code_is_an_archive(&fnd);
+    fnd.finish();
+}
+
+fn an_archive_of_every_format_runs(fnd: &Fnd) {
     let files = [
         ("function.toml", QUIET, 0o100_644),
         ("main.py", HANDLER, 0o100_644),
@@ -91,12 +101,12 @@ fn an_archive_of_every_format_runs() {
         .iter()
         .enumerate()
     {
-        drop_archive(&fnd, &format!("f{number}.{suffix}"), &files);
+        drop_archive(fnd, &format!("f{number}.{suffix}"), &files);
     }
     for number in 0..7 {
         let function = format!("f{number}");
         let _ = fnd.wait_ready(&function);
-        answers(&fnd, &function, "hello Ada");
+        answers(fnd, &function, "hello Ada");
     }
     // A program in a directory at the top, as `git archive --prefix` and many websites pack it.
     let files = [
@@ -112,21 +122,17 @@ fn an_archive_of_every_format_runs() {
     fs::create_dir(fnd.function_path("ops")).unwrap();
     pack(&fnd.function_path("ops"), "tool.tar.gz", &files);
     let _ = fnd.wait_ready("ops/tool");
-    answers(&fnd, "ops/tool", "from the archive");
-    fnd.finish();
+    answers(fnd, "ops/tool", "from the archive");
 }
 
-#[test]
-fn the_last_good_version_serves_while_an_archive_is_refused() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn the_last_good_version_serves_while_an_archive_is_refused(fnd: &Fnd) {
     let script = |text: &str| format!("# /// fnd\n# on_load = false\n# ///\necho {text}\n");
     let (one, two) = (script("one"), script("two"));
-    drop_archive(&fnd, "it.zip", &[("main.sh", &one, 0o100_644)]);
+    drop_archive(fnd, "it.zip", &[("main.sh", &one, 0o100_644)]);
     let first = fnd.wait_ready("it").version;
-    answers(&fnd, "it", "one");
-    drop_archive(&fnd, "it.zip", &[("main.sh", &two, 0o100_644)]);
-    answers(&fnd, "it", "two");
+    answers(fnd, "it", "one");
+    drop_archive(fnd, "it.zip", &[("main.sh", &two, 0o100_644)]);
+    answers(fnd, "it", "two");
     assert_ne!(fnd.function("it").unwrap().version, first);
 
     let good = ("main.sh", one.as_str(), 0o100_644);
@@ -158,9 +164,9 @@ fn the_last_good_version_serves_while_an_archive_is_refused() {
         ),
         (vec![("notes.txt", "x", 0o100_644)], "it.zip: no file to run"),
     ] {
-        drop_archive(&fnd, "it.zip", &files);
-        refused(&fnd, "it", &[words]);
-        answers(&fnd, "it", "two");
+        drop_archive(fnd, "it.zip", &files);
+        refused(fnd, "it", &[words]);
+        answers(fnd, "it", "two");
     }
     // Not an archive at all, and one that is cut off.
     let path = fnd.function_path("it.zip");
@@ -170,30 +176,26 @@ fn the_last_good_version_serves_while_an_archive_is_refused() {
         fs::rename(temporary, &path).unwrap();
     };
     replace(b"#!/bin/sh\necho\n");
-    refused(&fnd, "it", &["it.zip: its content is not what its name says"]);
-    drop_archive(&fnd, ".packed.zip", &[good]);
+    refused(fnd, "it", &["it.zip: its content is not what its name says"]);
+    drop_archive(fnd, ".packed.zip", &[good]);
     let whole = fs::read(fnd.function_path(".packed.zip")).unwrap();
     replace(&whole[..whole.len() - 5]);
-    refused(&fnd, "it", &["it.zip: it is damaged"]);
+    refused(fnd, "it", &["it.zip: it is damaged"]);
     // A second file of the name is the error that it always is.
     replace(&whole);
-    answers(&fnd, "it", "one");
+    answers(fnd, "it", "one");
     fnd.drop_file("it.sh", &two);
-    refused(&fnd, "it", &["several files have the name", "it.sh", "it.zip"]);
+    refused(fnd, "it", &["several files have the name", "it.sh", "it.zip"]);
     fs::remove_file(fnd.function_path("it.sh")).unwrap();
-    answers(&fnd, "it", "one");
+    answers(fnd, "it", "one");
     assert!(fs::read_dir(fnd.path("state/versions")).unwrap().all(|entry| {
         let name = entry.unwrap().file_name();
         !name.to_string_lossy().starts_with('.')
     }));
-    fnd.finish();
 }
 
 /// A million entries: the child ends at the ten thousand and first.
-#[test]
-fn a_million_entries_are_refused_at_once() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn a_million_entries_are_refused_at_once(fnd: &Fnd) {
     // Headers of a tar file that differ in nothing: even the second one would be refused, if it were not counted first.
     let directory = fnd.function_path("");
     let script = "import tarfile\n\
@@ -207,37 +209,32 @@ fn a_million_entries_are_refused_at_once() {
         .status();
     assert!(run.unwrap().success());
     fs::rename(made, directory.join("many.tar.gz")).unwrap();
-    refused(&fnd, "many", &["many.tar.gz: it has more than 10,000 entries"]);
-    fnd.finish();
+    refused(fnd, "many", &["many.tar.gz: it has more than 10,000 entries"]);
 }
 
-#[test]
-fn a_manifest_lies_beside_an_archive_or_in_it() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn a_manifest_lies_beside_an_archive_or_in_it(fnd: &Fnd) {
     let code = ("run.sh", "echo \"$WHO\"\n", 0o100_644);
     fnd.drop_file(
-        "it.toml",
+        "beside.toml",
         "on_load = false\nentry = \"run.sh\"\nenv = { WHO = \"beside\" }\n",
     );
-    drop_archive(&fnd, "it.tgz", &[code]);
-    let _ = fnd.wait_ready("it");
-    answers(&fnd, "it", "beside");
+    drop_archive(fnd, "beside.tgz", &[code]);
+    let _ = fnd.wait_ready("beside");
+    answers(fnd, "beside", "beside");
     fnd.drop_file(
-        "it.toml",
+        "beside.toml",
         "on_load = false\nentry = \"run.sh\"\nenv = { WHO = \"changed\" }\n",
     );
-    answers(&fnd, "it", "changed");
+    answers(fnd, "beside", "changed");
     let inside = "on_load = false\nentry = \"run.sh\"\nenv = { WHO = \"inside\" }\n";
-    drop_archive(&fnd, "it.tgz", &[code, ("function.toml", inside, 0o100_644)]);
-    refused(&fnd, "it", &["the archive has a `function.toml`, but there is also"]);
-    answers(&fnd, "it", "changed");
-    fs::remove_file(fnd.function_path("it.toml")).unwrap();
-    answers(&fnd, "it", "inside");
+    drop_archive(fnd, "beside.tgz", &[code, ("function.toml", inside, 0o100_644)]);
+    refused(fnd, "beside", &["the archive has a `function.toml`, but there is also"]);
+    answers(fnd, "beside", "changed");
+    fs::remove_file(fnd.function_path("beside.toml")).unwrap();
+    answers(fnd, "beside", "inside");
     // A mistake is shown at its place in the archive.
-    drop_archive(&fnd, "it.tgz", &[code, ("function.toml", "entri = 1\n", 0o100_644)]);
-    refused(&fnd, "it", &["it.tgz/function.toml:1:1", "entri"]);
-    fnd.finish();
+    drop_archive(fnd, "beside.tgz", &[code, ("function.toml", "entri = 1\n", 0o100_644)]);
+    refused(fnd, "beside", &["beside.tgz/function.toml:1:1", "entri"]);
 }
 
 fn of_directory(directory: &Path, words: &[&str]) -> Run {
@@ -305,19 +302,15 @@ fn fndctl_knows_archives_without_a_daemon() {
     assert!(refused.to_string().contains("bad.tar.gz/main.py:1"), "{refused}");
 }
 
-#[test]
-fn cat_and_edit_say_that_the_code_is_an_archive() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn cat_and_edit_say_that_the_code_is_an_archive(fnd: &Fnd) {
     drop_archive(
-        &fnd,
-        "it.zip",
+        fnd,
+        "shown.zip",
         &[("function.toml", QUIET, 0o100_644), ("main.sh", "echo\n", 0o100_644)],
     );
-    let _ = fnd.wait_ready("it");
-    let shown = fnd.ctl(&["cat", "it"]).expect_code(0);
+    let _ = fnd.wait_ready("shown");
+    let shown = fnd.ctl(&["cat", "shown"]).expect_code(0);
     assert!(shown.out().contains("(an archive: function.toml, main.sh)"), "{shown}");
-    let raw = fnd.ctl(&["cat", "it", "-o", "raw"]).expect_code(0);
-    assert_eq!(raw.stdout, fs::read(fnd.function_path("it.zip")).unwrap());
-    fnd.finish();
+    let raw = fnd.ctl(&["cat", "shown", "-o", "raw"]).expect_code(0);
+    assert_eq!(raw.stdout, fs::read(fnd.function_path("shown.zip")).unwrap());
 }

@@ -17,15 +17,24 @@ fn letters(fnd: &Fnd) -> Vec<InvocationId> {
     list.dead_letters.iter().map(|letter| letter.invocation.id).collect()
 }
 
+/// The count of dead letters comes first.
 #[test]
-fn what_gave_up_is_listed_redriven_and_dropped() {
+fn letters_replays_keys_and_priorities() {
     let mut fnd = Fnd::start();
+    what_gave_up_is_listed_redriven_and_dropped(&mut fnd);
+    replay_runs_again_with_the_same_payload(&fnd);
+    a_key_lasts_over_the_end_a_restart_and_a_hundred_at_once(&mut fnd);
+    greater_priorities_begin_first_also_after_a_restart(&mut fnd);
+    fnd.finish();
+}
+
+fn what_gave_up_is_listed_redriven_and_dropped(fnd: &mut Fnd) {
     fnd.drop_file("mail.sh", FAILS);
     fnd.wait_ready("mail");
     let ids: Vec<_> = ["1", "2", "3"].map(|n| fnd.wait_end(fnd.queue("mail", n)).id).into();
     // A synchronous call is no dead letter: its caller got the failure.
     let _ = fnd.invoke("mail", "4");
-    assert_eq!(letters(&fnd), [ids[2], ids[1], ids[0]]);
+    assert_eq!(letters(fnd), [ids[2], ids[1], ids[0]]);
     assert_eq!(
         (fnd.status().dead_letters, fnd.function("mail").unwrap().dead_letters),
         (3, 3)
@@ -56,7 +65,7 @@ fn what_gave_up_is_listed_redriven_and_dropped() {
     fnd.crash();
     fnd.launch();
     fnd.wait_ready("mail");
-    assert_eq!(letters(&fnd), [ids[2], ids[1]]);
+    assert_eq!(letters(fnd), [ids[2], ids[1]]);
     let _ = fnd.ctl(&["dead-letters", "redrive"]).expect_code(2);
     let redriven = fnd
         .ctl(&["dead", "redrive", "mail", "--reason", "exit-1", "-o", "json"])
@@ -73,13 +82,10 @@ fn what_gave_up_is_listed_redriven_and_dropped() {
     fnd.wait_end(fnd.queue("mail", "5"));
     assert!(fnd.ctl(&["status"]).expect_code(0).out().contains("dead letters: 1"));
     let dropped = fnd.ctl(&["dead-letters", "drop", "--all"]).expect_code(0).out();
-    assert_eq!((dropped.trim(), letters(&fnd).len()), ("dropped 1", 0));
-    fnd.finish();
+    assert_eq!((dropped.trim(), letters(fnd).len()), ("dropped 1", 0));
 }
 
-#[test]
-fn replay_runs_again_with_the_same_payload() {
-    let fnd = Fnd::start();
+fn replay_runs_again_with_the_same_payload(fnd: &Fnd) {
     fnd.drop_file("echo.sh", "# /// fnd\n# on_load = false\n# ///\ncat\n");
     fnd.wait_ready("echo");
     let id = fnd.wait_end(fnd.queue("echo", "{\"n\": 1}")).id;
@@ -96,12 +102,9 @@ fn replay_runs_again_with_the_same_payload() {
         .expect_code(0)
         .json();
     assert_eq!(listed["invocations"].as_array().unwrap().len(), 1);
-    fnd.finish();
 }
 
-#[test]
-fn a_key_lasts_over_the_end_a_restart_and_a_hundred_at_once() {
-    let mut fnd = Fnd::start();
+fn a_key_lasts_over_the_end_a_restart_and_a_hundred_at_once(fnd: &mut Fnd) {
     fnd.drop_file("counts.sh", COUNTS);
     fnd.wait_ready("counts");
     let ask = |fnd: &Fnd, verb: &str, key: &str| {
@@ -110,27 +113,24 @@ fn a_key_lasts_over_the_end_a_restart_and_a_hundred_at_once() {
     };
     let answers: Vec<_> = std::thread::scope(|scope| {
         let asking: Vec<_> = (0..100)
-            .map(|_| scope.spawn(|| ask(&fnd, "invoke", "one").text()))
+            .map(|_| scope.spawn(|| ask(fnd, "invoke", "one").text()))
             .collect();
         asking.into_iter().map(|one| one.join().unwrap()).collect()
     });
     assert!(answers.iter().all(|answer| answer.trim() == "1"), "{answers:?}");
-    assert_eq!(ask(&fnd, "invoke", "one").text().trim(), "1");
-    let queued = Fnd::id_of(&ask(&fnd, "invocations", "two"));
+    assert_eq!(ask(fnd, "invoke", "one").text().trim(), "1");
+    let queued = Fnd::id_of(&ask(fnd, "invocations", "two"));
     fnd.wait_end(queued);
     fnd.crash();
     fnd.launch();
     fnd.wait_ready("counts");
-    assert_eq!(Fnd::id_of(&ask(&fnd, "invocations", "two")), queued);
-    assert_eq!(ask(&fnd, "invoke", "one").text().trim(), "1");
-    assert_eq!(ask(&fnd, "invoke", "other").text().trim(), "3");
+    assert_eq!(Fnd::id_of(&ask(fnd, "invocations", "two")), queued);
+    assert_eq!(ask(fnd, "invoke", "one").text().trim(), "1");
+    assert_eq!(ask(fnd, "invoke", "other").text().trim(), "3");
     assert_eq!(fnd.history("counts").len(), 3);
-    fnd.finish();
 }
 
-#[test]
-fn greater_priorities_begin_first_also_after_a_restart() {
-    let mut fnd = Fnd::start();
+fn greater_priorities_begin_first_also_after_a_restart(fnd: &mut Fnd) {
     fnd.drop_file(
         "line.sh",
         "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nuntil [ -e \"$STATE_DIRECTORY/go\" ]; do sleep 0.05; done\n",
@@ -154,7 +154,6 @@ fn greater_priorities_begin_first_also_after_a_restart() {
     views.sort_by(|a, b| a.started_at.cmp(&b.started_at));
     let order: Vec<_> = views.iter().map(|view| view.id).collect();
     assert_eq!(order, [ids[2], ids[1], ids[0]]);
-    fnd.finish();
 }
 
 #[test]

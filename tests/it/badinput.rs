@@ -15,9 +15,8 @@ fn with_witness() -> Fnd {
 }
 
 #[track_caller]
-fn witness_serves(fnd: Fnd) {
+fn witness_serves(fnd: &Fnd) {
     assert_eq!(fnd.invoke("witness", "").text().trim(), "serving");
-    fnd.finish();
 }
 
 /// Adds a manifest beside a script and checks that each needle is in the error.
@@ -33,49 +32,63 @@ fn refused(fnd: &Fnd, name: &str, manifest: &str, needles: &[&str]) {
     assert!(fnd.history(name).is_empty(), "{name} was run");
 }
 
+/// The test that lists all functions comes first.
 #[test]
-fn manifests() {
+fn bad_files_beside_a_good_one() {
     let fnd = with_witness();
-    refused(&fnd, "runtime", "runtime = \"pyhton\"\n", &["pyhton", "python"]);
-    refused(&fnd, "syntax", "on_load = = false\n", &["syntax.toml:1:"]);
+    what_nobody_claims_is_no_function(&fnd);
+    a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running(&fnd);
+    a_main_with_other_parameters_is_warned_about(&fnd);
+    manifests(&fnd);
+    a_manifest_that_is_not_text(&fnd);
+    both_a_sidecar_and_an_inline_block(&fnd);
+    a_world_writable_file(&fnd);
+    a_world_writable_directory(&fnd);
+    links_fifos_and_devices(&fnd);
+    names_that_are_none(&fnd);
+    root_is_refused(&fnd);
+    a_limit_that_cannot_be_enforced_is_refused(&fnd);
+    ten_broken_files_beside_a_good_one(&fnd);
+    fnd.finish();
+}
+
+fn manifests(fnd: &Fnd) {
+    refused(fnd, "runtime", "runtime = \"pyhton\"\n", &["pyhton", "python"]);
+    refused(fnd, "syntax", "on_load = = false\n", &["syntax.toml:1:"]);
     refused(
-        &fnd,
+        fnd,
         "key",
         "[limits]\nmemroy = \"1M\"\n",
         &["memroy", "memory", "key.toml:2:1"],
     );
     refused(
-        &fnd,
+        fnd,
         "unit",
         "[limits]\ntimeout = \"soon\"\n",
         &["soon", "unit.toml:2:11"],
     );
-    refused(&fnd, "zero", "[limits]\ntimeout = \"0\"\n", &["timeout"]);
-    refused(&fnd, "negative", "[retry]\nretries = -1\n", &["retries"]);
-    refused(&fnd, "type", "enabled = \"yes\"\n", &["enabled"]);
-    refused(&fnd, "double", "on_load = false\non_load = true\n", &["on_load"]);
+    refused(fnd, "zero", "[limits]\ntimeout = \"0\"\n", &["timeout"]);
+    refused(fnd, "negative", "[retry]\nretries = -1\n", &["retries"]);
+    refused(fnd, "type", "enabled = \"yes\"\n", &["enabled"]);
+    refused(fnd, "double", "on_load = false\non_load = true\n", &["on_load"]);
     refused(
-        &fnd,
+        fnd,
         "packages",
         "dependencies = [\"requests\"]\n",
         &["dependencies", "fnd installs no dependencies for runtime `bash`"],
     );
-    refused(&fnd, "tiny", "[limits]\nmemory = \"1\"\n", &["memory"]);
+    refused(fnd, "tiny", "[limits]\nmemory = \"1\"\n", &["memory"]);
     witness_serves(fnd);
 }
 
-#[test]
-fn a_manifest_that_is_not_text() {
-    let fnd = with_witness();
+fn a_manifest_that_is_not_text(fnd: &Fnd) {
     fnd.drop_bytes("bytes.toml", b"description = \"\xff\xfe\"\n", 0o644);
     fnd.drop_file("bytes.sh", "echo never\n");
     assert!(fnd.wait_error("bytes").error.unwrap().contains("UTF-8"));
     witness_serves(fnd);
 }
 
-#[test]
-fn both_a_sidecar_and_an_inline_block() {
-    let fnd = with_witness();
+fn both_a_sidecar_and_an_inline_block(fnd: &Fnd) {
     fnd.drop_file("two.toml", "on_load = false\n");
     fnd.drop_file("two.sh", "# /// fnd\n# on_load = false\n# ///\necho never\n");
     let error = fnd.wait_error("two").error.unwrap();
@@ -101,9 +114,7 @@ fn a_missing_interpreter() {
 }
 
 /// A sticky ancestor such as /tmp is fine; a file that others can write is not.
-#[test]
-fn a_world_writable_file() {
-    let fnd = with_witness();
+fn a_world_writable_file(fnd: &Fnd) {
     fnd.drop_bytes("open.sh", b"echo never\n", 0o666);
     let error = fnd.wait_error("open").error.unwrap();
     assert!(error.contains("INSECURE MODE") && error.contains("chmod"), "{error}");
@@ -114,9 +125,7 @@ fn a_world_writable_file() {
     witness_serves(fnd);
 }
 
-#[test]
-fn a_world_writable_directory() {
-    let fnd = with_witness();
+fn a_world_writable_directory(fnd: &Fnd) {
     fs::create_dir(fnd.function_path("wide")).unwrap();
     fs::set_permissions(fnd.function_path("wide"), fs::Permissions::from_mode(0o777)).unwrap();
     fnd.drop_file("wide/inner.sh", "echo never\n");
@@ -147,9 +156,7 @@ fn an_unreadable_file() {
     assert!(!printed.contains("fine.sh"), "{printed}");
 }
 
-#[test]
-fn links_fifos_and_devices() {
-    let fnd = with_witness();
+fn links_fifos_and_devices(fnd: &Fnd) {
     let outside = fnd.path("outside.sh");
     fs::write(&outside, "echo never\n").unwrap();
     symlink(&outside, fnd.function_path("link.sh")).unwrap();
@@ -169,9 +176,7 @@ fn links_fifos_and_devices() {
     witness_serves(fnd);
 }
 
-#[test]
-fn names_that_are_none() {
-    let fnd = with_witness();
+fn names_that_are_none(fnd: &Fnd) {
     fnd.drop_file("Über Name.sh", "echo never\n");
     fnd.drop_file("UPPER.sh", "echo never\n");
     let problem = fnd.wait_problem("UPPER.sh");
@@ -216,12 +221,10 @@ fn check_judges_without_running() {
 }
 
 /// A function runs as root only if manifest and configuration both allow it; here the configuration does not.
-#[test]
-fn root_is_refused() {
+fn root_is_refused(fnd: &Fnd) {
     require!(root);
-    let fnd = with_witness();
     refused(
-        &fnd,
+        fnd,
         "rooted",
         "on_load = false\n[sandbox]\nprofile = \"off\"\nuser = \"root\"\n",
         &["root"],
@@ -231,14 +234,12 @@ fn root_is_refused() {
 
 /// A limit in a manifest is enforced, or the function is refused. `open_files` can always be enforced, IO limits only
 /// on cgroup v2.
-#[test]
-fn a_limit_that_cannot_be_enforced_is_refused() {
+fn a_limit_that_cannot_be_enforced_is_refused(fnd: &Fnd) {
     require!(root, cgroup);
-    let fnd = with_witness();
     let missing = fnd.status().not_enforced;
     if missing.contains_key("io_read") {
         refused(
-            &fnd,
+            fnd,
             "io",
             "on_load = false\n[limits]\nio_read = \"1M/s\"\n",
             &["io_read"],
@@ -247,9 +248,7 @@ fn a_limit_that_cannot_be_enforced_is_refused() {
     witness_serves(fnd);
 }
 
-#[test]
-fn what_nobody_claims_is_no_function() {
-    let fnd = with_witness();
+fn what_nobody_claims_is_no_function(fnd: &Fnd) {
     fnd.drop_file("README.md", "# Notes\n");
     fnd.drop_file("data.txt", "1 2 3\n");
     fnd.drop_file("after.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
@@ -264,10 +263,17 @@ fn what_nobody_claims_is_no_function() {
     witness_serves(fnd);
 }
 
-/// A file that does nothing is named where people look: in the status and in the journal, once.
+/// The test that counts problems comes first.
 #[test]
-fn a_file_that_no_rule_claims_is_named() {
+fn projects_and_files_of_nobody() {
     let fnd = with_witness();
+    a_python_project_does_not_run_by_itself(&fnd);
+    a_file_that_no_rule_claims_is_named(&fnd);
+    fnd.finish();
+}
+
+/// A file that does nothing is named where people look: in the status and in the journal, once.
+fn a_file_that_no_rule_claims_is_named(fnd: &Fnd) {
     fnd.drop_file("x.tcl", "puts 1\n");
     fnd.drop_file("ops/data", "1 2 3\n");
     let paths = ["x.tcl", "ops/data"].map(|name| fnd.function_path(name).display().to_string());
@@ -292,9 +298,7 @@ fn a_file_that_no_rule_claims_is_named() {
 }
 
 /// A manifest that is not read must not let its script run.
-#[test]
-fn a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running() {
-    let fnd = with_witness();
+fn a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running(fnd: &Fnd) {
     fnd.drop_file(
         "near.sh",
         "#!/bin/bash\n# // fnd\n# on_load = false\n# ///\necho never\n",
@@ -331,9 +335,7 @@ fn a_comment_that_is_nearly_a_manifest_keeps_its_script_from_running() {
     witness_serves(fnd);
 }
 
-#[test]
-fn a_main_with_other_parameters_is_warned_about() {
-    let fnd = with_witness();
+fn a_main_with_other_parameters_is_warned_about(fnd: &Fnd) {
     fnd.drop_file("almost.py", "import os\n\ndef main(args):\n    return {}\n");
     let warning = fnd.wait_ready("almost").warning.unwrap();
     for needle in [
@@ -345,8 +347,8 @@ fn a_main_with_other_parameters_is_warned_about() {
     ] {
         assert!(warning.contains(needle), "{needle:?} in {warning}");
     }
-    fnd.drop_file("after.sh", "echo ran\n");
-    fnd.wait_run("after");
+    fnd.drop_file("later.sh", "echo ran\n");
+    fnd.wait_run("later");
     assert_eq!(fnd.history("almost").len(), 0);
     // The fix that the warning names is enough.
     fnd.drop_file("almost.py", "def main(event, context):\n    return 5\n");
@@ -358,9 +360,7 @@ fn a_main_with_other_parameters_is_warned_about() {
 }
 
 /// Each module of a project would be a function, and would run without the others.
-#[test]
-fn a_python_project_does_not_run_by_itself() {
-    let fnd = with_witness();
+fn a_python_project_does_not_run_by_itself(fnd: &Fnd) {
     fnd.drop_file("words.py", "print('never')\n");
     fnd.drop_file("job.py", "import json, words\nprint('never')\n");
     fnd.drop_file("packaged/pyproject.toml", "[project]\nname = \"x\"\n");
@@ -403,9 +403,7 @@ fn a_python_project_does_not_run_by_itself() {
     witness_serves(fnd);
 }
 
-#[test]
-fn ten_broken_files_beside_a_good_one() {
-    let fnd = with_witness();
+fn ten_broken_files_beside_a_good_one(fnd: &Fnd) {
     for n in 0..10 {
         fnd.drop_file(&format!("broken-{n}.sh"), "# /// fnd\n# [[[\n# ///\n");
     }

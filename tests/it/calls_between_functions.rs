@@ -71,18 +71,27 @@ fn sandboxed() -> Fnd {
     Fnd::start_with(&Setup::default().config("[sandbox]\n"))
 }
 
+/// The first call of `b` comes first.
 #[test]
-fn a_function_in_the_strict_sandbox_calls_another_and_gets_its_result() {
+fn calls_and_events_in_the_strict_sandbox() {
     require!(root);
     let fnd = sandboxed();
+    a_function_in_the_strict_sandbox_calls_another_and_gets_its_result(&fnd);
+    a_function_in_deno_calls_another_and_needs_no_permission(&fnd);
+    what_is_not_listed_is_refused_with_what_to_write(&fnd);
+    a_function_sends_the_events_that_it_may(&fnd);
+    fnd.finish();
+}
+
+fn a_function_in_the_strict_sandbox_calls_another_and_gets_its_result(fnd: &Fnd) {
     put(
-        &fnd,
+        fnd,
         "b.sh",
         &with(""),
         "printf '{\"got\": %s, \"trigger\": \"%s\"}' \"$DATA\" \"$FND_TRIGGER\"\n",
     );
     put(
-        &fnd,
+        fnd,
         "a.sh",
         &with("[access]\ninvoke = [\"b\"]"),
         &script("fndctl invoke b -d \"$DATA\"\n"),
@@ -95,7 +104,8 @@ fn a_function_in_the_strict_sandbox_calls_another_and_gets_its_result() {
     assert!(matches!(&child.cause, Some(Cause::Call(call)) if call.depth == 1 && call.function.as_str() == "a"));
     assert_eq!(fnd.invocation(caller.id).children, 1);
     let tree = fnd.ctl(&["show", &child.id.to_string()]).expect_code(0).out();
-    let lines: Vec<Vec<&str>> = tree.lines().map(|line| line.split_whitespace().collect()).collect();
+    let calls = tree.lines().skip_while(|line| !line.starts_with("CALL"));
+    let lines: Vec<Vec<&str>> = calls.map(|line| line.split_whitespace().collect()).collect();
     assert_eq!((lines[1][0], lines[1][1]), ("a", "succeeded"), "{tree}");
     assert_eq!((lines[2][0], lines[2].last()), ("b", Some(&"<")), "{tree}");
     let tree = fnd
@@ -104,9 +114,8 @@ fn a_function_in_the_strict_sandbox_calls_another_and_gets_its_result() {
         .json();
     assert_eq!(tree["calls"][0]["id"], child.id.to_string());
     // Another function does not see the socket.
-    put(&fnd, "c.sh", &with(""), "echo \"${FND_SOCKET-none}\"\n");
+    put(fnd, "c.sh", &with(""), "echo \"${FND_SOCKET-none}\"\n");
     assert_eq!(fnd.run("c", "").0.text().trim(), "none");
-    fnd.finish();
 }
 
 /// Asks fnd over the socket in `FND_SOCKET`, and prints the last line of the answer.
@@ -118,32 +127,26 @@ let answer = "";
 for await (const text of fnd.readable.pipeThrough(new TextDecoderStream())) answer += text;
 "#;
 
-#[test]
-fn a_function_in_deno_calls_another_and_needs_no_permission() {
-    require!(root, deno);
-    let fnd = sandboxed();
-    put(&fnd, "b.sh", &with(""), "printf 'b was here'\n");
+fn a_function_in_deno_calls_another_and_needs_no_permission(fnd: &Fnd) {
+    require!(deno);
+    put(fnd, "b.sh", &with(""), "printf 'b was here'\n");
     let access = with("[access]\ninvoke = [\"b\"]");
     let script = format!("{FROM_DENO}console.log(answer.split(\"\\r\\n\").pop());\n");
-    put(&fnd, "script.ts", &access, &script);
+    put(fnd, "script.ts", &access, &script);
     assert!(fnd.run("script", "").0.text().contains("b was here"));
     let handler = format!("export default async () => {{{FROM_DENO}return answer.split(\"\\r\\n\").pop();\n}}\n");
-    put(&fnd, "handler.ts", &access, &handler);
+    put(fnd, "handler.ts", &access, &handler);
     assert!(fnd.invoke("handler", "").text().contains("b was here"));
-    fnd.finish();
 }
 
-#[test]
-fn what_is_not_listed_is_refused_with_what_to_write() {
-    require!(root);
-    let fnd = sandboxed();
-    put(&fnd, "b.sh", &with(""), "echo b\n");
-    put(&fnd, "c.sh", &with(""), "echo c\n");
-    install_ask(&fnd, "[access]\ninvoke = [\"b\"]");
+fn what_is_not_listed_is_refused_with_what_to_write(fnd: &Fnd) {
+    put(fnd, "b.sh", &with(""), "echo b\n");
+    put(fnd, "c.sh", &with(""), "echo c\n");
+    install_ask(fnd, "[access]\ninvoke = [\"b\"]");
     let strange = fnd.queue("c", "");
     fnd.wait_end(strange);
     let answers = ask(
-        &fnd,
+        fnd,
         &serde_json::json!([
             ["POST", "/v1/functions/b/invoke"],
             ["POST", "/v1/functions/c/invoke"],
@@ -165,14 +168,14 @@ fn what_is_not_listed_is_refused_with_what_to_write() {
     assert!(answers[1].1.contains("`invoke = [\\\"c\\\"]`"), "{}", answers[1].1);
     assert!(answers[9].1.contains("`emit = [\\\"paid\\\"]`"), "{}", answers[9].1);
     // Its own calls it may see, wait for, and cancel.
-    let (status, body) = ask(&fnd, &serde_json::json!([["POST", "/v1/functions/b/invocations"]])).remove(0);
+    let (status, body) = ask(fnd, &serde_json::json!([["POST", "/v1/functions/b/invocations"]])).remove(0);
     assert_eq!(status, 202, "{body}");
     let id = serde_json::from_str::<serde_json::Value>(&body).unwrap()["id"]
         .as_str()
         .unwrap()
         .to_owned();
     let answers = ask(
-        &fnd,
+        fnd,
         &serde_json::json!([
             ["GET", format!("/v1/invocations/{id}?wait=10s")],
             ["GET", format!("/v1/invocations/{id}/result")],
@@ -187,7 +190,7 @@ fn what_is_not_listed_is_refused_with_what_to_write() {
     assert_eq!(answers[2].0, 404, "it has ended: {answers:?}");
     // fndctl says so by its exit code.
     put(
-        &fnd,
+        fnd,
         "a.sh",
         &with("[access]\ninvoke = [\"b\"]"),
         &script("fndctl invoke c 2>&1; echo $?\n"),
@@ -197,7 +200,6 @@ fn what_is_not_listed_is_refused_with_what_to_write() {
         text.contains("may not call `c`") && text.trim().ends_with('5'),
         "{text}"
     );
-    fnd.finish();
 }
 
 /// Returns the only socket of a function.
@@ -222,19 +224,31 @@ fn refused(socket: &Path) -> String {
     answer
 }
 
+/// The test that expects one socket comes first.
 #[test]
-fn only_the_user_of_a_function_can_use_its_socket() {
-    require!(root);
+fn sockets_ends_and_chains() {
     let fnd = Fnd::start();
-    put(&fnd, "b.sh", &with(""), "echo b\n");
-    install_ask(&fnd, "[access]\ninvoke = [\"b\"]");
-    let socket = socket(&fnd);
+    only_the_user_of_a_function_can_use_its_socket(&fnd);
+    only_files_of_root_may_ask_for_it(&fnd);
+    the_end_of_a_caller_ends_the_call_that_it_waits_for(&fnd);
+    a_call_has_no_more_time_than_its_caller(&fnd);
+    the_ninth_call_of_a_chain_is_refused(&fnd);
+    a_call_that_would_wait_for_itself_is_refused_at_once(&fnd);
+    a_chain_of_events_ends(&fnd);
+    fnd.finish();
+}
+
+fn only_the_user_of_a_function_can_use_its_socket(fnd: &Fnd) {
+    require!(root);
+    put(fnd, "b.sh", &with(""), "echo b\n");
+    install_ask(fnd, "[access]\ninvoke = [\"b\"]");
+    let socket = socket(fnd);
     // Another function's user does not reach it: here nothing hides it.
     let code = format!(
         "import socket\nsocket.socket(socket.AF_UNIX).connect({:?})\n",
         socket.display().to_string()
     );
-    put(&fnd, "other.py", &with(""), &code);
+    put(fnd, "other.py", &with(""), &code);
     let (_, view) = fnd.run("other", "");
     assert!(view.message.contains("PermissionError"), "{}", view.message);
     // Root reaches it, and is refused as everybody else.
@@ -260,32 +274,28 @@ fn only_the_user_of_a_function_can_use_its_socket() {
     let table = fnd.ctl(&["audit", "ask", "--refused", "--verb", "connect"]);
     assert!(table.expect_code(0).out().contains("connect"));
     assert_eq!(
-        ask(&fnd, &serde_json::json!([["POST", "/v1/functions/b/invoke"]]))[0].0,
+        ask(fnd, &serde_json::json!([["POST", "/v1/functions/b/invoke"]]))[0].0,
         200
     );
     // The socket goes with its function, and with the table.
-    put(&fnd, "ask.py", &with(""), REQUEST);
+    put(fnd, "ask.py", &with(""), REQUEST);
     wait_until("the socket to go", PATIENCE, || (!socket.exists()).then_some(()));
-    fnd.finish();
 }
 
-#[test]
-fn only_files_of_root_may_ask_for_it() {
+fn only_files_of_root_may_ask_for_it(fnd: &Fnd) {
     require!(root);
-    let fnd = Fnd::start();
     fs::write(
-        fnd.path("a.sh"),
+        fnd.path("strange.sh"),
         "# /// fnd\n# [access]\n# invoke = [\"b\"]\n# emit = [\"x\"]\n# ///\n",
     )
     .unwrap();
-    std::os::unix::fs::chown(fnd.path("a.sh"), Some(fnd.users().0), None).unwrap();
-    fs::rename(fnd.path("a.sh"), fnd.function_path("a.sh")).unwrap();
-    let error = fnd.wait_error("a").error.unwrap();
+    std::os::unix::fs::chown(fnd.path("strange.sh"), Some(fnd.users().0), None).unwrap();
+    fs::rename(fnd.path("strange.sh"), fnd.function_path("strange.sh")).unwrap();
+    let error = fnd.wait_error("strange").error.unwrap();
     assert!(
         error.contains("`access.invoke` is only for functions whose code and manifest belong to root"),
         "{error}"
     );
-    fnd.finish();
 }
 
 /// Installs `b`, which runs until it is ended, and `a`, which waits for it.
@@ -311,12 +321,10 @@ fn running(fnd: &Fnd, name: &str) -> fnd_wire::ids::InvocationId {
     })
 }
 
-#[test]
-fn the_end_of_a_caller_ends_the_call_that_it_waits_for() {
-    let fnd = Fnd::start();
-    with_slow(&fnd);
+fn the_end_of_a_caller_ends_the_call_that_it_waits_for(fnd: &Fnd) {
+    with_slow(fnd);
     let caller = fnd.queue("a", "");
-    let call = running(&fnd, "b");
+    let call = running(fnd, "b");
     let _ = fnd.ctl(&["cancel", &caller.to_string()]).expect_code(0);
     let ended = fnd.wait_end(call);
     assert_eq!(
@@ -327,13 +335,13 @@ fn the_end_of_a_caller_ends_the_call_that_it_waits_for() {
     // A caller that gives up.
     let marks = fnd.shared_directory("marks");
     let mark = format!("touch {}/called\nexec sleep 1000\n", marks.display());
-    put(&fnd, "b.sh", &with("[limits]\ngrace = \"1s\""), &mark);
+    put(fnd, "b.sh", &with("[limits]\ngrace = \"1s\""), &mark);
     let code = format!(
         "'{}' invoke b & call=$!\nuntil [ -e {}/called ]; do sleep 0.05; done\nfndctl invoke b --async\nkill $call; wait\n",
         program("fndctl").display(),
         marks.display()
     );
-    put(&fnd, "a.sh", &with("[access]\ninvoke = [\"b\"]"), &script(&code));
+    put(fnd, "a.sh", &with("[access]\ninvoke = [\"b\"]"), &script(&code));
     let (_, view) = fnd.run("a", "");
     assert_eq!(view.state, RunState::Succeeded);
     let ends = |wanted| fnd.history("b").iter().filter(|view| view.state == wanted).count();
@@ -341,19 +349,16 @@ fn the_end_of_a_caller_ends_the_call_that_it_waits_for() {
         (ends(RunState::Cancelled) == 2).then_some(())
     });
     // The one in the queue lives on.
-    let queued = running(&fnd, "b");
+    let queued = running(fnd, "b");
     let _ = fnd.ctl(&["cancel", &queued.to_string()]).expect_code(0);
     fnd.wait_end(queued);
-    fnd.finish();
 }
 
-#[test]
-fn a_call_has_no_more_time_than_its_caller() {
-    let fnd = Fnd::start();
-    put(&fnd, "b.sh", &with(""), "echo $FND_DEADLINE\n");
+fn a_call_has_no_more_time_than_its_caller(fnd: &Fnd) {
+    put(fnd, "b.sh", &with(""), "echo $FND_DEADLINE\n");
     let access = "[access]\ninvoke = [\"b\"]\n[limits]\ntimeout = \"20s\"";
     put(
-        &fnd,
+        fnd,
         "a.sh",
         &with(access),
         &script("echo $FND_DEADLINE; fndctl invoke b\n"),
@@ -362,9 +367,9 @@ fn a_call_has_no_more_time_than_its_caller() {
     let ends: Vec<u64> = text.lines().map(|line| line.parse().unwrap()).collect();
     assert!(ends[1] <= ends[0] + 5 && ends[1] + 1000 > ends[0], "{ends:?}");
     // Its time is over when that of the caller is.
-    put(&fnd, "b.sh", &with(""), "exec sleep 1000\n");
+    put(fnd, "b.sh", &with(""), "exec sleep 1000\n");
     let access = "[access]\ninvoke = [\"b\"]\n[limits]\ntimeout = \"1s\"\ngrace = \"1s\"";
-    put(&fnd, "a.sh", &with(access), &script("fndctl invoke b\n"));
+    put(fnd, "a.sh", &with(access), &script("fndctl invoke b\n"));
     let (answer, _) = fnd.run("a", "");
     assert_eq!(answer.status, 408);
     let newest = fnd.history("b").remove(0);
@@ -373,36 +378,30 @@ fn a_call_has_no_more_time_than_its_caller() {
         matches!(ended.reason, Some(Reason::Deadline | Reason::Cancelled)),
         "{ended:?}"
     );
-    fnd.finish();
 }
 
-#[test]
-fn the_ninth_call_of_a_chain_is_refused() {
-    let fnd = Fnd::start();
-    let access = "[access]\ninvoke = [\"a\"]\n[pool]\nmax = 10";
-    let code = "n=${DATA:-0}; echo \"at $n\" >&2\nfndctl invoke a -d $((n + 1)) 2>&1 || echo \"code $? at $n\"\n";
-    put(&fnd, "a.sh", &with(access), &script(code));
-    let text = fnd.run("a", "0").0.text();
+fn the_ninth_call_of_a_chain_is_refused(fnd: &Fnd) {
+    let access = "[access]\ninvoke = [\"link\"]\n[pool]\nmax = 10";
+    let code = "n=${DATA:-0}; echo \"at $n\" >&2\nfndctl invoke link -d $((n + 1)) 2>&1 || echo \"code $? at $n\"\n";
+    put(fnd, "link.sh", &with(access), &script(code));
+    let text = fnd.run("link", "0").0.text();
     assert!(
         text.contains("call 9 in a chain of functions") && text.contains("code 5 at 8"),
         "{text}"
     );
-    let runs = fnd.history("a");
+    let runs = fnd.history("link");
     assert_eq!(runs.len(), 9);
     let tree = fnd.ctl(&["show", &runs[0].id.to_string()]).expect_code(0).out();
-    assert_eq!(tree.lines().count(), 10, "{tree}");
-    fnd.finish();
+    let calls = tree.lines().skip_while(|line| !line.starts_with("CALL"));
+    assert_eq!(calls.count(), 10, "{tree}");
 }
 
-#[test]
-fn a_call_that_would_wait_for_itself_is_refused_at_once() {
-    let fnd = Fnd::start();
+fn a_call_that_would_wait_for_itself_is_refused_at_once(fnd: &Fnd) {
     let access = "[access]\ninvoke = [\"a\", \"b\"]\n[pool]\nmax = 1";
-    put(&fnd, "a.sh", &with(access), &script("fndctl invoke b 2>&1; echo $?\n"));
-    put(&fnd, "b.sh", &with(access), &script("fndctl invoke a 2>&1; echo $?\n"));
+    put(fnd, "a.sh", &with(access), &script("fndctl invoke b 2>&1; echo $?\n"));
+    put(fnd, "b.sh", &with(access), &script("fndctl invoke a 2>&1; echo $?\n"));
     let text = fnd.run("a", "").0.text();
     assert!(text.contains("would wait for itself") && text.contains('7'), "{text}");
-    fnd.finish();
 }
 
 #[test]
@@ -444,14 +443,11 @@ fn a_running_function_finds_its_socket_again_after_a_restart() {
     fnd.finish();
 }
 
-#[test]
-fn a_function_sends_the_events_that_it_may() {
-    require!(root);
-    let fnd = sandboxed();
-    put(&fnd, "on.sh", "[[event]]\ntype = \"order.*\"", "cat\n");
+fn a_function_sends_the_events_that_it_may(fnd: &Fnd) {
+    put(fnd, "on.sh", "[[event]]\ntype = \"order.*\"", "cat\n");
     let access = "[access]\nemit = [\"order.*\"]";
     let code = "fndctl emit order.paid -d '{\"n\": 1}'; echo $?; fndctl emit other -d 1 2>&1; echo $?\n";
-    put(&fnd, "a.sh", &with(access), &script(code));
+    put(fnd, "a.sh", &with(access), &script(code));
     let text = fnd.run("a", "").0.text();
     assert!(
         text.contains("may not send `other`") && text.trim().ends_with('5'),
@@ -461,21 +457,19 @@ fn a_function_sends_the_events_that_it_may() {
     assert_eq!(fnd.result(fnd.history("on")[0].id).text(), "{\"n\": 1}");
     let view = fnd.invocation(view.id);
     assert!(matches!(view.cause, Some(Cause::Event(event)) if event.depth == 1));
-    fnd.finish();
 }
 
 /// A function that sends the event that runs it would never end.
-#[test]
-fn a_chain_of_events_ends() {
-    let fnd = Fnd::start();
+fn a_chain_of_events_ends(fnd: &Fnd) {
     let manifest = "[[event]]\ntype = \"again\"\n[access]\nemit = [\"again\"]";
-    put(&fnd, "a.sh", manifest, &script("fndctl emit again 2>&1\n"));
+    put(fnd, "echoes.sh", manifest, &script("fndctl emit again 2>&1\n"));
     let _ = fnd.ctl(&["emit", "again"]).expect_code(0);
     let refused = wait_until("the chain to end", PATIENCE, || {
-        fnd.history("a").into_iter().find(|view| view.state == RunState::Failed)
+        fnd.history("echoes")
+            .into_iter()
+            .find(|view| view.state == RunState::Failed)
     });
-    assert_eq!(fnd.history("a").len(), 9, "{refused:?}");
-    fnd.finish();
+    assert_eq!(fnd.history("echoes").len(), 9, "{refused:?}");
 }
 
 /// Functions of a person's own fnd share that person's user: there the socket alone says which function calls.

@@ -112,9 +112,18 @@ fn every_subscriber_gets_the_event_once_and_sees_its_attributes() {
     fnd.finish();
 }
 
+/// The count of dead letters comes first.
 #[test]
-fn fndctl_emits_and_says_what_came_of_it() {
+fn events_schemas_and_full_queues() {
     let fnd = Fnd::start();
+    a_full_queue_refuses_its_function_only_and_its_share_can_be_redriven(&fnd);
+    data_that_matches_no_schema_is_refused_with_its_place(&fnd);
+    fndctl_emits_and_says_what_came_of_it(&fnd);
+    events_of_one_key_run_one_after_the_other(&fnd);
+    fnd.finish();
+}
+
+fn fndctl_emits_and_says_what_came_of_it(fnd: &Fnd) {
     fnd.drop_file("mail.sh", &script("[[event]]\ntype = \"order.*\"", SHOWS));
     fnd.wait_ready("mail");
     let emitted = fnd.ctl(&[
@@ -151,12 +160,9 @@ fn fndctl_emits_and_says_what_came_of_it() {
         wrong.stderr.contains("the attribute `source` is not a URI reference"),
         "{wrong}"
     );
-    fnd.finish();
 }
 
-#[test]
-fn data_that_matches_no_schema_is_refused_with_its_place() {
-    let fnd = Fnd::start();
+fn data_that_matches_no_schema_is_refused_with_its_place(fnd: &Fnd) {
     fnd.drop_file("strict/main.sh", "cat\n");
     fnd.drop_file(
         "strict/order.json",
@@ -167,7 +173,7 @@ fn data_that_matches_no_schema_is_refused_with_its_place() {
         "[[event]]\ntype = \"order\"\nschema = \"order.json\"\n",
     );
     fnd.wait_ready("strict");
-    let wrong = send(&fnd, &event("order", "1", json!({"order": "x"})));
+    let wrong = send(fnd, &event("order", "1", json!({"order": "x"})));
     let detail = wrong.problem().detail;
     assert_eq!(wrong.status, 422);
     assert!(
@@ -178,7 +184,7 @@ fn data_that_matches_no_schema_is_refused_with_its_place() {
     fnd.drop_file("lax.sh", &script("[[event]]\ntype = \"order\"", "cat"));
     fnd.wait_ready("lax");
     let sent = event("order", "1", json!({"order": "x"}));
-    let event = accepted(&send(&fnd, &sent));
+    let event = accepted(&send(fnd, &sent));
     let refused = &event.delivered.refused;
     assert_eq!(
         (ids(&event).len(), refused.len(), refused[0].function.as_str()),
@@ -188,20 +194,17 @@ fn data_that_matches_no_schema_is_refused_with_its_place() {
     // An event that was accepted keeps its answer when no function is left that takes its data.
     fnd.remove("lax.sh");
     fnd.wait_gone("lax");
-    let again = accepted(&send(&fnd, &sent));
+    let again = accepted(&send(fnd, &sent));
     assert_eq!((ids(&again), again.delivered.duplicate), (ids(&event), true));
-    fnd.finish();
 }
 
-#[test]
-fn a_full_queue_refuses_its_function_only_and_its_share_can_be_redriven() {
-    let fnd = Fnd::start();
+fn a_full_queue_refuses_its_function_only_and_its_share_can_be_redriven(fnd: &Fnd) {
     let waits = "until [ -e \"$STATE_DIRECTORY/go\" ]; do sleep 0.05; done; cat";
     let small = "[[event]]\ntype = \"e\"\n[pool]\nmax = 1\n[queue]\nmax = 0";
     fnd.drop_file("small.sh", &script(small, waits));
     fnd.wait_ready("small");
-    let first = accepted(&send(&fnd, &event("e", "1", json!(1))));
-    let full = send(&fnd, &event("e", "2", json!(2)));
+    let first = accepted(&send(fnd, &event("e", "full-1", json!(1))));
+    let full = send(fnd, &event("e", "full-2", json!(2)));
     assert_eq!(
         (full.status.as_u16(), full.header("retry-after")),
         (429, Some("1")),
@@ -210,7 +213,7 @@ fn a_full_queue_refuses_its_function_only_and_its_share_can_be_redriven() {
     assert_eq!(fnd.status().dead_letters, 0, "its sender sends it again");
     fnd.drop_file("large.sh", &script("[[event]]\ntype = \"e\"", "cat"));
     fnd.wait_ready("large");
-    let second = accepted(&send(&fnd, &event("e", "2", json!(2))));
+    let second = accepted(&send(fnd, &event("e", "full-2", json!(2))));
     let refused = &second.delivered.refused;
     assert_eq!((ids(&second).len(), refused[0].function.as_str()), (1, "small"));
     assert!(refused[0].why.contains("queue.max"), "{refused:?}");
@@ -231,7 +234,6 @@ fn a_full_queue_refuses_its_function_only_and_its_share_can_be_redriven() {
     assert_eq!(word(&fnd.wait_end(id).state), "succeeded");
     assert_eq!(fnd.result(id).text().trim(), "2");
     assert_eq!(fnd.status().dead_letters, 0);
-    fnd.finish();
 }
 
 /// A sender that got no answer sends the event again: it gets the first answer also while no subscriber takes an event.
@@ -366,17 +368,15 @@ fn a_kill_between_the_answer_and_the_run_loses_nothing() {
     fnd.finish();
 }
 
-#[test]
-fn events_of_one_key_run_one_after_the_other() {
-    let fnd = Fnd::start();
-    let own = "[[event]]\ntype = \"e\"\nkey = \"body.key\"\n[pool]\nmax = 4";
+fn events_of_one_key_run_one_after_the_other(fnd: &Fnd) {
+    let own = "[[event]]\ntype = \"keyed\"\nkey = \"body.key\"\n[pool]\nmax = 4";
     let code = "data=$(cat); echo \"begin $data\" >>\"$STATE_DIRECTORY/ran\"; sleep 0.05; echo \"end $data\" >>\"$STATE_DIRECTORY/ran\"";
     fnd.drop_file("keyed.sh", &script(own, code));
     fnd.wait_ready("keyed");
     let mut last = Vec::new();
     for number in 0..12 {
         let data = json!({"key": number % 3, "n": number});
-        last = ids(&accepted(&send(&fnd, &event("e", &number.to_string(), data))));
+        last = ids(&accepted(&send(fnd, &event("keyed", &format!("keyed-{number}"), data))));
     }
     fnd.wait_end(last[0]);
     wait_until("every run has ended", PATIENCE, || {
@@ -399,7 +399,6 @@ fn events_of_one_key_run_one_after_the_other() {
     }
     let first_ends = ran.lines().position(|line| line.starts_with("end")).unwrap();
     assert!(first_ends > 1, "different keys run beside each other:\n{ran}");
-    fnd.finish();
 }
 
 /// Prints how long it takes until an event with a hundred subscribers is accepted and on the disk.

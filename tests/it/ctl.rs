@@ -24,9 +24,22 @@ fn node() -> Fnd {
     fnd
 }
 
+/// The functions of `node`. The count of runs comes first, and a run that fails last.
 #[test]
-fn exit_codes() {
+fn invocations_and_lists() {
     let fnd = node();
+    broken_json_and_silent_pipes_start_nothing(&fnd);
+    tables_fit_and_other_forms_are_whole(&fnd);
+    lists_by_label(&fnd);
+    show_prints_how_it_is_run(&fnd);
+    every_form_of_payload(&fnd);
+    asynchronous_and_its_result(&fnd);
+    runs_are_named_by_the_end_of_their_ids(&fnd);
+    exit_codes(&fnd);
+    fnd.finish();
+}
+
+fn exit_codes(fnd: &Fnd) {
     for (code, arguments) in [
         (0, vec!["invoke", "hello"]),
         (1, vec!["invoke", "fails"]),
@@ -43,7 +56,6 @@ fn exit_codes() {
         let run = fnd.ctl(&arguments);
         assert_eq!(run.code, code, "{arguments:?}: {run}");
     }
-    fnd.finish();
 }
 
 /// Without a daemon fndctl says so, and what to check.
@@ -68,9 +80,7 @@ fn no_daemon_is_an_answer_with_advice() {
     assert_eq!(run.code, 4, "{run}");
 }
 
-#[test]
-fn every_form_of_payload() {
-    let fnd = node();
+fn every_form_of_payload(fnd: &Fnd) {
     let file = fnd.path("payload.json");
     std::fs::write(&file, "{\"from\": \"file\"}").unwrap();
     let got = |run: Run| run.expect_code(0).json()["got"].as_str().unwrap_or_default().to_owned();
@@ -87,26 +97,22 @@ fn every_form_of_payload() {
     );
     let run = fnd.ctl(&["invoke", "hello", "-d", "@/nonexistent"]);
     assert!(run.code == 2 && run.stderr.contains("/nonexistent"), "{run}");
-    fnd.finish();
 }
 
-#[test]
-fn asynchronous_and_its_result() {
-    let fnd = node();
+fn asynchronous_and_its_result(fnd: &Fnd) {
     let run = fnd
         .ctl(&["invoke", "hello", "-d", "later", "--async", "-o", "json"])
         .expect_code(0);
     let id = run.json()["id"].as_str().unwrap().to_owned();
     fnd.wait_end(fnd_wire::ids::InvocationId::parse(&id).unwrap());
     assert_eq!(fnd.ctl(&["result", &id]).expect_code(0).json()["got"], "later");
+    let payload = fnd.ctl(&["result", &id, "--payload"]).expect_code(0);
+    assert_eq!(payload.out().trim_end(), "later");
     let history = fnd.ctl(&["history", "hello", "-o", "json"]).expect_code(0).json();
     assert_eq!(history["invocations"][0]["id"], id.as_str());
-    fnd.finish();
 }
 
-#[test]
-fn tables_fit_and_other_forms_are_whole() {
-    let fnd = node();
+fn tables_fit_and_other_forms_are_whole(fnd: &Fnd) {
     let _ = fnd.ctl(&["invoke", "hello"]).expect_code(0);
     for verb in ["status", "list", "history", "runtimes", "sizes"] {
         let table = fnd.ctl(&[verb]).expect_code(0);
@@ -131,7 +137,6 @@ fn tables_fit_and_other_forms_are_whole() {
         table.contains("FUNCTION") && table.contains("hello") && table.contains("python"),
         "{table}"
     );
-    fnd.finish();
 }
 
 /// Several names, patterns and advice against the real daemon.
@@ -154,10 +159,21 @@ fn names_patterns_and_advice() {
     fnd.finish();
 }
 
-/// All runs of a function end at once: the waiting ones first, so that none starts.
+/// The count of dead letters comes first.
 #[test]
-fn cancel_all_ends_waiting_and_running_runs() {
+fn dead_letters_cancels_and_terminals() {
     let fnd = Fnd::start();
+    requests_that_change_nothing_are_told(&fnd);
+    cancel_all_ends_waiting_and_running_runs(&fnd);
+    an_empty_payload_is_none_and_an_error_names_its_function(&fnd);
+    a_terminal_shows_output_once_and_the_next_attempt(&fnd);
+    a_terminal_shows_how_many_runs_are_before_a_new_one(&fnd);
+    the_log_level_changes_while_it_runs_and_comes_back(&fnd);
+    fnd.finish();
+}
+
+/// All runs of a function end at once: the waiting ones first, so that none starts.
+fn cancel_all_ends_waiting_and_running_runs(fnd: &Fnd) {
     fnd.drop_file(
         "long.sh",
         "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n",
@@ -176,14 +192,13 @@ fn cancel_all_ends_waiting_and_running_runs() {
             .out();
         (ended.lines().count() == 3).then_some(())
     });
-    fnd.finish();
 }
 
-#[test]
-fn requests_that_change_nothing_are_told() {
-    let fnd = Fnd::start();
-    let run = fnd.ctl(&["cancel", "--all", "nosuch"]).expect_code(3);
-    assert!(run.stderr.contains("there is no function `nosuch`"), "{run}");
+fn requests_that_change_nothing_are_told(fnd: &Fnd) {
+    for verb in [&["cancel", "--all", "nosuch"][..], &["history", "nosuch"]] {
+        let run = fnd.ctl(verb).expect_code(3);
+        assert!(run.stderr.contains("there is no function `nosuch`"), "{run}");
+    }
     let gone = "# /// fnd\n# on_load = false\n# ///\nexit 3\n";
     fnd.drop_file("gone.sh", gone);
     fnd.wait_ready("gone");
@@ -204,12 +219,9 @@ fn requests_that_change_nothing_are_told() {
         );
     }
     assert_eq!(letters(), 2);
-    fnd.finish();
 }
 
-#[test]
-fn an_empty_payload_is_none_and_an_error_names_its_function() {
-    let fnd = Fnd::start();
+fn an_empty_payload_is_none_and_an_error_names_its_function(fnd: &Fnd) {
     fnd.drop_file(
         "dd.sh",
         "# /// fnd\n# on_load = false\n# data = { a = 1 }\n# ///\necho \"$DATA\"\n",
@@ -226,13 +238,10 @@ fn an_empty_payload_is_none_and_an_error_names_its_function() {
     );
     let run = fnd.ctl(&["invoke", "e"]).expect_code(1);
     assert!(run.stderr.contains("`e` ended with `exit-7`: the customer"), "{run}");
-    fnd.finish();
 }
 
 /// Runs by the end of an id and by `--last`, and both from the candidates of completion.
-#[test]
-fn runs_are_named_by_the_end_of_their_ids() {
-    let fnd = node();
+fn runs_are_named_by_the_end_of_their_ids(fnd: &Fnd) {
     let id = fnd
         .ctl(&["invoke", "hello", "-d", "one", "--async"])
         .expect_code(0)
@@ -255,12 +264,9 @@ fn runs_are_named_by_the_end_of_their_ids() {
     assert!(run.stderr.contains("has ended"), "{run}");
     let run = fnd.ctl(&["logs", "--last", "nobody"]).expect_code(3);
     assert!(run.stderr.contains("no run of a function `nobody`"), "{run}");
-    fnd.finish();
 }
 
-#[test]
-fn broken_json_and_silent_pipes_start_nothing() {
-    let fnd = node();
+fn broken_json_and_silent_pipes_start_nothing(fnd: &Fnd) {
     let run = fnd.ctl(&["invoke", "hello", "-d", "{name: Ada}"]).expect_code(2);
     assert!(
         run.stderr.contains("line 1 column 2") && run.stderr.contains("--text"),
@@ -283,7 +289,6 @@ fn broken_json_and_silent_pipes_start_nothing() {
     let _ = fnd.ctl_with(&["invoke", "hello"], b"[1, 2").expect_code(2);
     let runs = fnd.ctl(&["history", "hello", "-o", "name"]).out();
     assert_eq!(runs.lines().count(), 3);
-    fnd.finish();
 }
 
 /// Returns a command line on a terminal.
@@ -303,9 +308,7 @@ fn shown(fnd: &Fnd, line: &str) -> String {
 
 /// On a terminal, the output of a script and its result are the same text in the same place; and somebody who waits sees
 /// for what.
-#[test]
-fn a_terminal_shows_output_once_and_the_next_attempt() {
-    let fnd = Fnd::start();
+fn a_terminal_shows_output_once_and_the_next_attempt(fnd: &Fnd) {
     fnd.drop_file(
         "says.sh",
         "# /// fnd\n# on_load = false\n# ///\necho one\necho aside >&2\necho two\n",
@@ -316,7 +319,7 @@ fn a_terminal_shows_output_once_and_the_next_attempt() {
     );
     fnd.wait_ready("says");
     fnd.wait_ready("flaky");
-    let text = shown(&fnd, "invoke says --follow");
+    let text = shown(fnd, "invoke says --follow");
     for line in ["one", "two", "aside"] {
         assert_eq!(text.matches(line).count(), 1, "{text}");
     }
@@ -324,21 +327,18 @@ fn a_terminal_shows_output_once_and_the_next_attempt() {
     let run = fnd.ctl(&["invoke", "says", "--follow"]).expect_code(0);
     assert_eq!(run.out(), "one\ntwo\n");
     assert!(run.stderr.contains("one\n") && run.stderr.contains("aside\n"), "{run}");
-    let text = shown(&fnd, "invoke flaky");
+    let text = shown(fnd, "invoke flaky");
     assert!(text.contains("attempt 2 in ") && text.contains("(transient)"), "{text}");
-    fnd.finish();
 }
 
-#[test]
-fn a_terminal_shows_how_many_runs_are_before_a_new_one() {
-    let fnd = Fnd::start();
+fn a_terminal_shows_how_many_runs_are_before_a_new_one(fnd: &Fnd) {
     fnd.drop_file(
         "long.sh",
         "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n",
     );
     fnd.wait_ready("long");
     let _ = fnd.ctl(&["invoke", "long", "--async"]).expect_code(0);
-    let mut waiting = on_a_terminal(&fnd, "invoke long")
+    let mut waiting = on_a_terminal(fnd, "invoke long")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -352,16 +352,12 @@ fn a_terminal_shows_how_many_runs_are_before_a_new_one() {
     );
     let _ = fnd.ctl(&["cancel", "--all", "long"]).expect_code(0);
     waiting.wait().unwrap();
-    fnd.finish();
 }
 
-#[test]
-fn lists_by_label() {
-    let fnd = node();
+fn lists_by_label(fnd: &Fnd) {
     let listed = fnd.ctl(&["list", "-l", "team=ops", "-o", "json"]).expect_code(0).json();
     assert_eq!(listed["functions"].as_array().map(Vec::len), Some(1), "{listed}");
     assert_eq!(listed["functions"][0]["function"], "hello");
-    fnd.finish();
 }
 
 #[test]
@@ -409,23 +405,18 @@ fn validate_names_every_problem() {
     let _ = fndctl(&[Path::new("validate"), directory.path()], b"", &[]).expect_code(0);
 }
 
-#[test]
-fn show_prints_how_it_is_run() {
-    let fnd = node();
+fn show_prints_how_it_is_run(fnd: &Fnd) {
     let short = fnd.ctl(&["show", "hello"]).expect_code(0).out();
     assert!(!short.contains("180s"), "no default:\n{short}");
     let shown = fnd.ctl(&["show", "hello", "-o", "wide"]).expect_code(0).out();
     for needle in ["script", "python", "hello.py", "180s"] {
         assert!(shown.contains(needle), "no {needle:?} in {shown}");
     }
-    fnd.finish();
 }
 
 /// The log level changes for a time, without a restart. A filter with a typing mistake, which would silence fnd, is
 /// refused.
-#[test]
-fn the_log_level_changes_while_it_runs_and_comes_back() {
-    let fnd = Fnd::start();
+fn the_log_level_changes_while_it_runs_and_comes_back(fnd: &Fnd) {
     assert_eq!(fnd.ctl(&["log-level"]).expect_code(0).out().trim(), "info");
     let run = fnd.ctl(&["log-level", "debug", "--for", "2s"]).expect_code(0);
     assert!(run.out().starts_with("debug until "), "{run}");
@@ -445,7 +436,6 @@ fn the_log_level_changes_while_it_runs_and_comes_back() {
         fnd.ctl(&["log-level", "-o", "json"]).json(),
         serde_json::json!({"level": "info", "until": null})
     );
-    fnd.finish();
 }
 
 /// The archive has what a bug report needs, and no private data of functions.
@@ -482,5 +472,36 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
     // No file is overwritten.
     let again = fnd.ctl(&["bundle", &file]);
     assert!(again.code != 0 && again.stderr.contains("report.tar"), "{again}");
+    fnd.finish();
+}
+
+/// The overview names a function that failed, with its last words, and counts its end.
+#[test]
+fn the_overview_says_what_needs_a_person() {
+    let fnd = node();
+    let _ = fnd.ctl(&["invoke", "fails"]).expect_code(1);
+    let overview = wait_until("the end to be counted", PATIENCE, || {
+        let overview = fnd.ctl(&["overview", "-o", "json"]).expect_code(0).json();
+        let hours = overview["hours"].as_array().unwrap().iter();
+        let failed: u64 = hours.filter_map(|hour| hour["failed"].as_u64()).sum();
+        (failed == 1).then_some(overview)
+    });
+    assert_eq!(overview["attention_count"], 1, "{overview}");
+    let first = &overview["attention"][0];
+    assert_eq!(first["function"], "fails", "{overview}");
+    assert_eq!(
+        (first["why"].as_str(), first["message"].as_str()),
+        (Some("failed"), Some("why"))
+    );
+    assert_eq!(overview["functions"], 3, "{overview}");
+    let shown = fnd.ctl(&["overview"]).expect_code(0);
+    assert!(
+        shown.out().contains("fails") && shown.out().contains("nothing runs"),
+        "{shown}"
+    );
+    assert_eq!(
+        fnd.ctl(&["whoami", "-o", "json"]).expect_code(0).json()["role"],
+        "admin"
+    );
     fnd.finish();
 }

@@ -25,10 +25,22 @@ fn form(file: &str, source: &str, manifest: Option<&[u8]>) -> Vec<u8> {
     body
 }
 
-/// Otherwise who may upload one function could make, block or change those of others.
+/// Each of these removes its uploads, but for the last one.
 #[test]
-fn an_upload_makes_exactly_the_function_that_it_is_named_for() {
+fn uploads_by_the_api_and_by_fndctl() {
     let fnd = Fnd::start();
+    an_upload_makes_exactly_the_function_that_it_is_named_for(&fnd);
+    bad_input_is_refused_and_leaves_nothing(&fnd);
+    an_upload_is_answered_when_it_serves(&fnd);
+    a_refused_upload_changes_nothing(&fnd);
+    of_a_hundred_uploads_at_once_one_serves_whole(&fnd);
+    fndctl_deploys_files_directories_and_archives(&fnd);
+    conditions_and_other_directories(&fnd);
+    fnd.finish();
+}
+
+/// Otherwise who may upload one function could make, block or change those of others.
+fn an_upload_makes_exactly_the_function_that_it_is_named_for(fnd: &Fnd) {
     let function = |name: &str| {
         format!(
             "apiVersion: kubeless.io/v1beta1\nkind: Function\nmetadata: {{name: {name}}}\nspec:\n  runtime: python3\n  handler: \
@@ -36,19 +48,19 @@ fn an_upload_makes_exactly_the_function_that_it_is_named_for() {
         )
     };
     let both = format!("{}---\n{}", function("mine"), function("theirs"));
-    let refused = put_with(&fnd, "web/mine", &[], &form("a.yaml", &both, None));
+    let refused = put_with(fnd, "web/mine", &[], &form("a.yaml", &both, None));
     assert_eq!(refused.status, 422, "{}", refused.text());
     assert!(
         refused.text().contains("also makes the function `theirs`"),
         "{}",
         refused.text()
     );
-    assert_eq!(uploads(&fnd), [""; 0]);
+    assert_eq!(uploads(fnd), [""; 0]);
     let trigger = "apiVersion: kubeless.io/v1beta1\nkind: HTTPTrigger\nmetadata: {name: t}\nspec: {function-name: theirs, path: x}\n";
     let subscription = "apiVersion: eventing.kyma-project.io/v1alpha2\nkind: Subscription\nmetadata: {name: s}\nspec:\n  sink: http://theirs.default\n  types: [a.b]\n";
     for (object, line) in [(trigger, 14), (subscription, 15)] {
         let alone = format!("{}---\n{object}", function("mine"));
-        let refused = put_with(&fnd, "web/mine", &[], &form("a.yaml", &alone, None));
+        let refused = put_with(fnd, "web/mine", &[], &form("a.yaml", &alone, None));
         let text = refused.text();
         assert_eq!(refused.status, 422, "{text}");
         for part in [
@@ -59,13 +71,14 @@ fn an_upload_makes_exactly_the_function_that_it_is_named_for() {
         ] {
             assert!(text.contains(part), "{part}: {text}");
         }
-        assert_eq!(uploads(&fnd), [""; 0]);
+        assert_eq!(uploads(fnd), [""; 0]);
     }
-    let answer = put_with(&fnd, "web/mine", &[], &form("a.yaml", &function("mine"), None));
+    let answer = put_with(fnd, "web/mine", &[], &form("a.yaml", &function("mine"), None));
     assert_eq!(answer.status, 201, "{}", answer.text());
-    let answer = put_with(&fnd, "web/theirs", &[], &form("a.yaml", &function("theirs"), None));
+    let answer = put_with(fnd, "web/theirs", &[], &form("a.yaml", &function("theirs"), None));
     assert_eq!(answer.status, 201, "{}", answer.text());
-    fnd.finish();
+    assert_eq!(delete(fnd, "web/mine").status.as_u16(), 200);
+    assert_eq!(delete(fnd, "web/theirs").status.as_u16(), 200);
 }
 
 fn says(text: &str) -> String {
@@ -102,10 +115,8 @@ fn uploads(fnd: &Fnd) -> Vec<String> {
     names
 }
 
-#[test]
-fn an_upload_is_answered_when_it_serves() {
-    let fnd = Fnd::start();
-    let created = put(&fnd, "hello", "one");
+fn an_upload_is_answered_when_it_serves(fnd: &Fnd) {
+    let created = put(fnd, "hello", "one");
     assert_eq!(created.status.as_u16(), 201, "{}", created.text());
     assert_eq!(created.header("location"), Some("/v1/functions/hello"));
     let detail: serde_json::Value = created.json();
@@ -117,7 +128,7 @@ fn an_upload_is_answered_when_it_serves() {
     let version = detail["version"].as_str().unwrap().to_owned();
     assert_eq!(created.header("etag").unwrap(), format!("\"{version}\""));
     assert_eq!(fnd.invoke("hello", "").text(), "one\n");
-    let replaced = put(&fnd, "hello", "two");
+    let replaced = put(fnd, "hello", "two");
     assert_eq!(replaced.status.as_u16(), 200, "{}", replaced.text());
     assert_eq!(fnd.invoke("hello", "").text(), "two\n");
     // The manifest, and another suffix.
@@ -126,14 +137,14 @@ fn an_upload_is_answered_when_it_serves() {
         "print('three')\n",
         Some(b"on_load = false\nlabels = { team = \"web\" }\n"),
     );
-    let replaced: serde_json::Value = put_with(&fnd, "hello", &[], &body).json();
+    let replaced: serde_json::Value = put_with(fnd, "hello", &[], &body).json();
     assert_eq!(replaced["labels"]["team"], "web", "{replaced}");
     assert_eq!(fnd.invoke("hello", "").text(), "three\n");
-    assert_eq!(uploads(&fnd), ["hello.py", "hello.toml"]);
+    assert_eq!(uploads(fnd), ["hello.py", "hello.toml"]);
     // A group.
-    assert_eq!(put(&fnd, "ops/backup", "group").status.as_u16(), 201);
+    assert_eq!(put(fnd, "ops/backup", "group").status.as_u16(), 201);
     assert_eq!(fnd.invoke("ops/backup", "").text(), "group\n");
-    let removed = delete(&fnd, "ops/backup");
+    let removed = delete(fnd, "ops/backup");
     assert_eq!(removed.status.as_u16(), 200, "{}", removed.text());
     assert!(
         removed.text().contains("ops/backup.sh") && removed.text().contains("history"),
@@ -141,19 +152,18 @@ fn an_upload_is_answered_when_it_serves() {
         removed.text()
     );
     assert_eq!(fnd.client().get(&path("ops/backup")).status.as_u16(), 404);
-    assert_eq!(delete(&fnd, "ops/backup").status.as_u16(), 404);
-    assert_eq!(uploads(&fnd), ["hello.py", "hello.toml"]);
+    assert_eq!(delete(fnd, "ops/backup").status.as_u16(), 404);
+    assert_eq!(uploads(fnd), ["hello.py", "hello.toml"]);
     let entries = fnd.ctl(&["audit", "-o", "json"]).expect_code(0).out();
     assert!(
         entries.contains("\"deploy\"") && entries.contains("\"remove\""),
         "{entries}"
     );
+    assert_eq!(delete(fnd, "hello").status.as_u16(), 200);
 }
 
-#[test]
-fn a_refused_upload_changes_nothing() {
-    let fnd = Fnd::start();
-    assert_eq!(put(&fnd, "hello", "one").status.as_u16(), 201);
+fn a_refused_upload_changes_nothing(fnd: &Fnd) {
+    assert_eq!(put(fnd, "hello", "one").status.as_u16(), 201);
     let mode = "# /// fnd\n# on_laod = false\n# ///\necho two\n";
     for (body, expected) in [
         (form("a.sh", mode, None), "on_load"),
@@ -169,7 +179,7 @@ fn a_refused_upload_changes_nothing() {
             "root",
         ),
     ] {
-        let refused = put_with(&fnd, "hello", &[], &body);
+        let refused = put_with(fnd, "hello", &[], &body);
         assert_eq!(refused.status.as_u16(), 422, "{expected}: {}", refused.text());
         let problem = refused.problem();
         assert_eq!(problem.code, "invalid-manifest");
@@ -180,15 +190,15 @@ fn a_refused_upload_changes_nothing() {
         );
         assert!(!refused.text().contains(".staging"), "{}", refused.text());
         assert_eq!(fnd.invoke("hello", "").text(), "one\n");
-        assert_eq!(uploads(&fnd), ["hello.sh"]);
+        assert_eq!(uploads(fnd), ["hello.sh"]);
     }
-    let new = put_with(&fnd, "other", &[], &form("a.sh", mode, None));
+    let new = put_with(fnd, "other", &[], &form("a.sh", mode, None));
     assert_eq!(new.status.as_u16(), 422, "{}", new.text());
     assert_eq!(fnd.client().get(&path("other")).status.as_u16(), 404);
     // A handler that cannot be loaded is refused, too, and the version before goes on.
     let handler = |code: &str| form("a.py", code, Some(b"on_load = false\nmode = \"handler\"\n"));
     let good = put_with(
-        &fnd,
+        fnd,
         "calls",
         &[],
         &handler("def handler(event, context):\n    return 1\n"),
@@ -196,7 +206,7 @@ fn a_refused_upload_changes_nothing() {
     assert_eq!(good.status.as_u16(), 201, "{}", good.text());
     assert_eq!(fnd.invoke("calls", "").text(), "1");
     let bad = put_with(
-        &fnd,
+        fnd,
         "calls",
         &[],
         &handler("import nowhere\ndef handler(event, context):\n    return 2\n"),
@@ -208,7 +218,9 @@ fn a_refused_upload_changes_nothing() {
     });
     let detail: serde_json::Value = fnd.client().get(&path("calls")).json();
     assert_eq!(detail["error"], serde_json::Value::Null, "{detail}");
-    assert_eq!(uploads(&fnd), ["calls.py", "calls.toml", "hello.sh"]);
+    assert_eq!(uploads(fnd), ["calls.py", "calls.toml", "hello.sh"]);
+    assert_eq!(delete(fnd, "hello").status.as_u16(), 200);
+    assert_eq!(delete(fnd, "calls").status.as_u16(), 200);
 }
 
 /// Whoever may upload a function grants it nothing that only root may, whoever owns the files.
@@ -246,12 +258,10 @@ fn an_uploaded_manifest_grants_nothing() {
     }
 }
 
-#[test]
-fn conditions_and_other_directories() {
-    let fnd = Fnd::start();
+fn conditions_and_other_directories(fnd: &Fnd) {
     fnd.drop_file("etc.sh", &says("etc"));
     fnd.wait_ready("etc");
-    for refused in [put(&fnd, "etc", "mine"), delete(&fnd, "etc")] {
+    for refused in [put(fnd, "etc", "mine"), delete(fnd, "etc")] {
         assert_eq!(
             (refused.status.as_u16(), refused.problem().code.as_str()),
             (409, "not-uploaded"),
@@ -260,12 +270,12 @@ fn conditions_and_other_directories() {
         );
         assert!(refused.text().contains("functions/etc.sh"), "{}", refused.text());
     }
-    assert!(delete(&fnd, "etc").text().contains("sudo rm "));
+    assert!(delete(fnd, "etc").text().contains("sudo rm "));
     let body = |text: &str| form("a.sh", &says(text), None);
-    let created = put_with(&fnd, "hello", &[("if-none-match", "*")], &body("one"));
+    let created = put_with(fnd, "hello", &[("if-none-match", "*")], &body("one"));
     assert_eq!(created.status.as_u16(), 201, "{}", created.text());
     let tag = created.header("etag").unwrap().to_owned();
-    let again = put_with(&fnd, "hello", &[("if-none-match", "*")], &body("two"));
+    let again = put_with(fnd, "hello", &[("if-none-match", "*")], &body("two"));
     assert_eq!(
         (again.status.as_u16(), again.problem().code.as_str()),
         (409, "conflict"),
@@ -273,12 +283,12 @@ fn conditions_and_other_directories() {
         again.text()
     );
     assert_eq!(
-        put_with(&fnd, "hello", &[("if-match", &tag)], &body("two"))
+        put_with(fnd, "hello", &[("if-match", &tag)], &body("two"))
             .status
             .as_u16(),
         200
     );
-    let old = put_with(&fnd, "hello", &[("if-match", &tag)], &body("three"));
+    let old = put_with(fnd, "hello", &[("if-match", &tag)], &body("three"));
     assert_eq!(
         (old.status.as_u16(), old.problem().code.as_str()),
         (409, "conflict"),
@@ -286,7 +296,7 @@ fn conditions_and_other_directories() {
         old.text()
     );
     assert_eq!(
-        put_with(&fnd, "hello", &[("if-match", "7")], &body("three"))
+        put_with(fnd, "hello", &[("if-match", "7")], &body("three"))
             .status
             .as_u16(),
         400
@@ -309,7 +319,7 @@ fn conditions_and_other_directories() {
         problem.contains("state/functions/hello.sh") && problem.contains("functions/hello.sh"),
         "{problem}"
     );
-    let removed = delete(&fnd, "hello");
+    let removed = delete(fnd, "hello");
     assert_eq!(removed.status.as_u16(), 200, "{}", removed.text());
     assert!(
         removed.json::<serde_json::Value>()["serves"]
@@ -318,12 +328,10 @@ fn conditions_and_other_directories() {
             .ends_with("functions/hello.sh")
     );
     assert_eq!(fnd.invoke("hello", "").text(), "etc\n");
-    assert_eq!(uploads(&fnd), [""; 0]);
+    assert_eq!(uploads(fnd), [""; 0]);
 }
 
-#[test]
-fn bad_input_is_refused_and_leaves_nothing() {
-    let fnd = Fnd::start();
+fn bad_input_is_refused_and_leaves_nothing(fnd: &Fnd) {
     let good = form("a.sh", &says("one"), None);
     let call = |function: &str, kind: &str, body: &[u8]| {
         fnd.client().call(
@@ -362,7 +370,7 @@ fn bad_input_is_refused_and_leaves_nothing() {
     let large = vec![b'x'; (64 << 20) + 1];
     assert_eq!(call("hello", "application/zip", &large).status.as_u16(), 413);
     assert_eq!(call("hello", "application/gzip", &large[..1000]).status.as_u16(), 422);
-    assert_eq!(uploads(&fnd), [""; 0]);
+    assert_eq!(uploads(fnd), [""; 0]);
     // The connection ends in the middle.
     let mut stream = UnixStream::connect(fnd.socket()).unwrap();
     let head = format!(
@@ -376,14 +384,13 @@ fn bad_input_is_refused_and_leaves_nothing() {
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
     assert_eq!(fnd.client().get("/v1/functions/hello").status.as_u16(), 404);
-    assert_eq!(put(&fnd, "hello", "one").status.as_u16(), 201);
-    assert_eq!(uploads(&fnd), ["hello.sh"]);
+    assert_eq!(put(fnd, "hello", "one").status.as_u16(), 201);
+    assert_eq!(uploads(fnd), ["hello.sh"]);
+    assert_eq!(delete(fnd, "hello").status.as_u16(), 200);
 }
 
-#[test]
-fn of_a_hundred_uploads_at_once_one_serves_whole() {
-    let fnd = Fnd::start();
-    assert_eq!(put(&fnd, "hello", "start").status.as_u16(), 201);
+fn of_a_hundred_uploads_at_once_one_serves_whole(fnd: &Fnd) {
+    assert_eq!(put(fnd, "hello", "start").status.as_u16(), 201);
     let socket = fnd.client();
     let answers: Vec<(usize, Answer)> = thread::scope(|scope| {
         let one = |number: usize| {
@@ -414,7 +421,8 @@ fn of_a_hundred_uploads_at_once_one_serves_whole() {
     assert!(done.contains(&text.trim().to_owned()), "{text} {done:?}");
     let detail: serde_json::Value = fnd.client().get("/v1/functions/hello").json();
     assert_eq!(detail["labels"]["number"], text.trim(), "{detail}");
-    assert_eq!(uploads(&fnd), ["hello.sh", "hello.toml"]);
+    assert_eq!(uploads(fnd), ["hello.sh", "hello.toml"]);
+    assert_eq!(delete(fnd, "hello").status.as_u16(), 200);
 }
 
 #[test]
@@ -499,9 +507,7 @@ fn only_an_admin_of_the_function_uploads_it() {
     assert_eq!(uploads(&fnd), [""; 0]);
 }
 
-#[test]
-fn fndctl_deploys_files_directories_and_archives() {
-    let fnd = Fnd::start();
+fn fndctl_deploys_files_directories_and_archives(fnd: &Fnd) {
     let work = fnd.shared_directory("work");
     let at = |name: &str| work.join(name).display().to_string();
     fs::write(work.join("hello.sh"), "echo \"$GREETING\"\n").unwrap();
@@ -541,7 +547,7 @@ fn fndctl_deploys_files_directories_and_archives() {
         run.stderr
     );
     assert_eq!(fnd.invoke("shop", "").text(), "from the library\n");
-    assert_eq!(uploads(&fnd), ["hello.sh", "hello.toml", "shop.tar.gz"]);
+    assert_eq!(uploads(fnd), ["hello.sh", "hello.toml", "shop.tar.gz"]);
     let wrong = fnd
         .ctl(&["deploy", &at("shop"), "--if-version", "sha256:0000"])
         .expect_code(7);
@@ -580,7 +586,7 @@ fn fndctl_deploys_files_directories_and_archives() {
         run.out(),
         run.stderr
     );
-    assert_eq!(uploads(&fnd), [""; 0]);
+    assert_eq!(uploads(fnd), [""; 0]);
 }
 
 /// Uploads are state: a backup has them, and a restored fnd serves them.

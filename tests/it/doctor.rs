@@ -7,6 +7,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+const HELLO: &str = "# /// fnd\n# on_load = false\n# ///\necho hi\n";
+
 /// Returns the findings of an area.
 fn findings(run: &Run, check: &str) -> Vec<Value> {
     let report = run.json();
@@ -32,11 +34,19 @@ fn doctor(fnd: &Fnd) -> Run {
     fnd.ctl(&["doctor", "-o", "json"])
 }
 
+/// A machine without a problem comes first, and a problem that stays last.
 #[test]
-fn a_machine_that_is_fine_has_no_error() {
+fn files_and_their_modes() {
+    let fnd = Fnd::start_with(&Setup::default().file("hello.sh", HELLO).file("ops/hello.sh", HELLO));
+    a_machine_that_is_fine_has_no_error(&fnd);
+    insecure_modes_are_named_with_their_fix(&fnd);
+    a_foreign_owner_above_is_named(&fnd);
+    fnd.finish();
+}
+
+fn a_machine_that_is_fine_has_no_error(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start_with(&Setup::default().file("hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hi\n"));
-    let run = doctor(&fnd).expect_code(0);
+    let run = doctor(fnd).expect_code(0);
     let report = run.json();
     assert_eq!(report["errors"], 0, "{run}");
     for check in ["daemon", "kernel", "cgroups", "functions", "permissions", "disk"] {
@@ -59,17 +69,14 @@ fn a_machine_that_is_fine_has_no_error() {
     for check in ["units", "access", "journal"] {
         assert_eq!(findings(&run, check), Vec::<Value>::new(), "{check}");
     }
-    fnd.finish();
 }
 
-#[test]
-fn insecure_modes_are_named_with_their_fix() {
-    let fnd = Fnd::start_with(&Setup::default().file("ops/hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hi\n"));
+fn insecure_modes_are_named_with_their_fix(fnd: &Fnd) {
     let (file, group) = (fnd.function_path("ops/hello.sh"), fnd.function_path("ops"));
     for path in [&file, &group] {
         let mode = fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         chmod(path, mode | 0o020);
-        let run = doctor(&fnd).expect_code(1);
+        let run = doctor(fnd).expect_code(1);
         let found = at(&run, "permissions", path);
         assert_eq!(found["level"], "error", "{run}");
         assert!(found["what"].as_str().unwrap().contains("INSECURE MODE"), "{found}");
@@ -81,26 +88,22 @@ fn insecure_modes_are_named_with_their_fix() {
             .status()
             .unwrap();
         assert!(fixed.success(), "{fix}");
-        let levels: Vec<Value> = findings(&doctor(&fnd), "permissions")
+        let levels: Vec<Value> = findings(&doctor(fnd), "permissions")
             .iter()
             .map(|found| found["level"].clone())
             .collect();
         assert_eq!(levels, ["ok"]);
     }
-    fnd.finish();
 }
 
 /// A directory of another user above a function of root.
-#[test]
-fn a_foreign_owner_above_is_named() {
+fn a_foreign_owner_above_is_named(fnd: &Fnd) {
     require!(root);
-    let fnd = Fnd::start_with(&Setup::default().file("ops/hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hi\n"));
     let group = fnd.function_path("ops");
     std::os::unix::fs::chown(&group, Some(12345), None).unwrap();
-    let run = doctor(&fnd).expect_code(1);
+    let run = doctor(fnd).expect_code(1);
     let found = at(&run, "permissions", &group);
     assert!(found["what"].as_str().unwrap().contains("12345"), "{found}");
-    fnd.finish();
 }
 
 #[test]

@@ -22,21 +22,34 @@ fn wait_new_version(fnd: &Fnd, name: &str, before: &FunctionStatus) -> FunctionS
     })
 }
 
+/// The list of all functions comes first.
 #[test]
-fn a_file_appears_changes_and_vanishes() {
+fn files_come_change_and_go() {
     let fnd = Fnd::start();
+    editors_and_package_managers_are_ignored(&fnd);
+    a_file_appears_changes_and_vanishes(&fnd);
+    a_half_written_file_waits_for_its_end(&fnd);
+    a_close_counts_only_for_what_was_written_before_it(&fnd);
+    the_same_content_is_the_same_version(&fnd);
+    an_invalid_change_leaves_the_last_good_version_serving(&fnd);
+    groups_and_the_directory_form(&fnd);
+    a_sidecar_is_the_manifest(&fnd);
+    a_name_clash_is_an_error_and_the_first_keeps_serving(&fnd);
+    fnd.finish();
+}
+
+fn a_file_appears_changes_and_vanishes(fnd: &Fnd) {
     fnd.drop_file("hello.sh", &says("one"));
     let first = fnd.wait_ready("hello");
     assert_eq!(fnd.invoke("hello", "").text().trim(), "one");
 
     fnd.drop_file("hello.sh", &says("two"));
-    wait_new_version(&fnd, "hello", &first);
+    wait_new_version(fnd, "hello", &first);
     assert_eq!(fnd.invoke("hello", "").text().trim(), "two");
 
     fnd.remove("hello.sh");
     fnd.wait_gone("hello");
     assert_eq!(fnd.invoke("hello", "").status, 404);
-    fnd.finish();
 }
 
 #[test]
@@ -48,9 +61,7 @@ fn files_that_are_there_at_the_start_are_functions() {
 }
 
 /// A file counts when it is closed: before that, its first half is no function.
-#[test]
-fn a_half_written_file_waits_for_its_end() {
-    let fnd = Fnd::start();
+fn a_half_written_file_waits_for_its_end(fnd: &Fnd) {
     fnd.drop_file("marker.sh", &says("marker"));
     fnd.wait_ready("marker");
     let mut file = fs::File::create(fnd.function_path("slow.sh")).unwrap();
@@ -61,14 +72,11 @@ fn a_half_written_file_waits_for_its_end() {
     drop(file);
     fnd.wait_ready("slow");
     assert_eq!(fnd.invoke("slow", "").text().trim(), "whole");
-    fnd.finish();
 }
 
 /// A second writer begins right behind the close of the first one, and takes its time: no half of what it writes is installed,
 /// nor run because its manifest does not exist yet.
-#[test]
-fn a_close_counts_only_for_what_was_written_before_it() {
-    let fnd = Fnd::start();
+fn a_close_counts_only_for_what_was_written_before_it(fnd: &Fnd) {
     let half = "#!/usr/bin/env bash\necho half\n";
     for round in 0..3 {
         let path = fnd.function_path(&format!("twice{round}.sh"));
@@ -91,25 +99,19 @@ fn a_close_counts_only_for_what_was_written_before_it() {
         assert_eq!(fnd.invoke(&name, "").text().trim(), "half\nwhole");
         assert_eq!(fnd.history(&name).len(), 1, "it did not run by itself");
     }
-    fnd.finish();
 }
 
 /// Content decides: the same bytes are the same version, whatever the time stamps of the file are.
-#[test]
-fn the_same_content_is_the_same_version() {
-    let fnd = Fnd::start();
+fn the_same_content_is_the_same_version(fnd: &Fnd) {
     fnd.drop_file("same.sh", &says("same"));
     let first = fnd.wait_ready("same");
     fnd.drop_file("same.sh", &says("same"));
     fnd.drop_file("after.sh", &says("after"));
     fnd.wait_ready("after");
     assert_eq!(fnd.wait_ready("same").version, first.version);
-    fnd.finish();
 }
 
-#[test]
-fn an_invalid_change_leaves_the_last_good_version_serving() {
-    let fnd = Fnd::start();
+fn an_invalid_change_leaves_the_last_good_version_serving(fnd: &Fnd) {
     fnd.drop_file("steady.sh", &says("good"));
     let good = fnd.wait_ready("steady");
     fnd.drop_file("steady.sh", &says("bad").replace("on_load = false", "on_laod = false"));
@@ -124,10 +126,9 @@ fn an_invalid_change_leaves_the_last_good_version_serving() {
     assert_eq!(fnd.invoke("steady", "").text().trim(), "good");
 
     fnd.drop_file("steady.sh", &says("better"));
-    let better = wait_new_version(&fnd, "steady", &good);
+    let better = wait_new_version(fnd, "steady", &good);
     assert_eq!(better.error, None);
     assert_eq!(fnd.invoke("steady", "").text().trim(), "better");
-    fnd.finish();
 }
 
 #[test]
@@ -164,9 +165,7 @@ fn a_script_runs_once_per_content() {
     fnd.finish();
 }
 
-#[test]
-fn editors_and_package_managers_are_ignored() {
-    let fnd = Fnd::start();
+fn editors_and_package_managers_are_ignored(fnd: &Fnd) {
     for name in [
         ".hidden.sh",
         "a.sh~",
@@ -190,16 +189,13 @@ fn editors_and_package_managers_are_ignored() {
     fs::rename(fnd.function_path("edited.sh"), fnd.function_path("edited.sh~")).unwrap();
     fs::write(fnd.function_path("edited.sh"), says("after")).unwrap();
     fs::remove_file(fnd.function_path("edited.sh~")).unwrap();
-    wait_new_version(&fnd, "edited", &before);
+    wait_new_version(fnd, "edited", &before);
     assert_eq!(fnd.invoke("edited", "").text().trim(), "after");
     let names: Vec<String> = fnd.status().functions.iter().map(|f| f.function.to_string()).collect();
     assert_eq!(names, ["edited"]);
-    fnd.finish();
 }
 
-#[test]
-fn groups_and_the_directory_form() {
-    let fnd = Fnd::start();
+fn groups_and_the_directory_form(fnd: &Fnd) {
     fnd.drop_file("ops/check.sh", &says("grouped"));
     fnd.drop_file("site/main.py", "import words\nprint(words.WORD)\n");
     fnd.drop_file("site/words.py", "WORD = \"from beside\"\n");
@@ -212,17 +208,14 @@ fn groups_and_the_directory_form() {
     // A change of a file beside the entry is a change of the function.
     let before = fnd.wait_ready("site");
     fnd.drop_file("site/words.py", "WORD = \"changed\"\n");
-    wait_new_version(&fnd, "site", &before);
+    wait_new_version(fnd, "site", &before);
     assert_eq!(fnd.invoke("site", "").text().trim(), "changed");
 
     fs::remove_dir_all(fnd.function_path("site")).unwrap();
     fnd.wait_gone("site");
-    fnd.finish();
 }
 
-#[test]
-fn a_sidecar_is_the_manifest() {
-    let fnd = Fnd::start();
+fn a_sidecar_is_the_manifest(fnd: &Fnd) {
     fnd.drop_file(
         "beside.toml",
         "on_load = false\ndescription = \"first\"\n[env]\nWORD = \"one\"\n",
@@ -231,15 +224,12 @@ fn a_sidecar_is_the_manifest() {
     let first = fnd.wait_ready("beside");
     assert_eq!(fnd.invoke("beside", "").text().trim(), "one");
     fnd.drop_file("beside.toml", "on_load = false\n[env]\nWORD = \"two\"\n");
-    wait_new_version(&fnd, "beside", &first);
+    wait_new_version(fnd, "beside", &first);
     assert_eq!(fnd.invoke("beside", "").text().trim(), "two");
-    fnd.finish();
 }
 
 /// Two files for one name are an error that names both; the first one keeps serving.
-#[test]
-fn a_name_clash_is_an_error_and_the_first_keeps_serving() {
-    let fnd = Fnd::start();
+fn a_name_clash_is_an_error_and_the_first_keeps_serving(fnd: &Fnd) {
     fnd.drop_file("twice.sh", &says("the first"));
     fnd.wait_ready("twice");
     fnd.drop_file("twice.py", "print('the second')\n");
@@ -251,7 +241,6 @@ fn a_name_clash_is_an_error_and_the_first_keeps_serving() {
         fnd.function("twice")?.error.is_none().then_some(())
     });
     assert_eq!(word(&fnd.wait_ready("twice").state), "ready");
-    fnd.finish();
 }
 
 /// After any sequence of changes the functions are those on the disk.

@@ -1,7 +1,8 @@
 //! `fndctl cat` and `fndctl edit`, on a terminal that `script` of util-linux provides.
 
 use fnd_tests::programs::program;
-use fnd_tests::{Fnd, Run};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Run, wait_until};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -14,6 +15,15 @@ fn ground() -> Fnd {
     fnd.drop_file("hello.sh", HELLO);
     fnd.wait_ready("hello");
     fnd
+}
+
+/// Restores the first content, and waits until it serves.
+fn begin_again(fnd: &Fnd) {
+    fnd.drop_file("hello.sh", HELLO);
+    wait_until("the first content", PATIENCE, || {
+        let is_valid = fnd.function("hello")?.error.is_none();
+        (is_valid && fnd.invoke("hello", "").text() == "one\n").then_some(())
+    });
 }
 
 /// Runs `fndctl edit` with an editor that is a line of shell: `$1` is the file. The answers are typed.
@@ -46,9 +56,18 @@ fn edit(fnd: &Fnd, arguments: &str, editor: &str, answers: &str) -> (i32, String
     )
 }
 
+/// Each of these begins with the first content of `hello`.
 #[test]
-fn cat_prints_code_and_manifest_with_their_paths() {
+fn code_is_shown_and_edited() {
     let fnd = ground();
+    cat_prints_code_and_manifest_with_their_paths(&fnd);
+    a_bad_edit_asks_and_saves_only_if_told_to(&fnd);
+    a_good_edit_serves_and_keeps_owner_and_mode(&fnd);
+    an_edit_that_cannot_be_done_says_why(&fnd);
+    fnd.finish();
+}
+
+fn cat_prints_code_and_manifest_with_their_paths(fnd: &Fnd) {
     fnd.drop_file("two.toml", "on_load = false\n");
     fnd.drop_file("two.py", "print(2)\n");
     fnd.drop_file("whole/main.sh", "echo whole\n");
@@ -89,16 +108,14 @@ fn cat_prints_code_and_manifest_with_their_paths() {
         run.out().contains("enabld") && run.stderr.contains("does not serve"),
         "{run}"
     );
-    fnd.finish();
 }
 
-#[test]
-fn a_good_edit_serves_and_keeps_owner_and_mode() {
-    let fnd = ground();
+fn a_good_edit_serves_and_keeps_owner_and_mode(fnd: &Fnd) {
+    begin_again(fnd);
     let path = fnd.function_path("hello.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     let before = fs::metadata(&path).unwrap();
-    let (code, shown) = edit(&fnd, "hello", "sed -i s/one/two/ \"$1\"", "");
+    let (code, shown) = edit(fnd, "hello", "sed -i s/one/two/ \"$1\"", "");
     assert_eq!(code, 0, "{shown}");
     assert!(
         shown.contains("saved ") && shown.contains("hello serves the new version"),
@@ -110,10 +127,10 @@ fn a_good_edit_serves_and_keeps_owner_and_mode() {
         (after.mode(), after.uid(), after.gid()),
         (before.mode(), before.uid(), before.gid())
     );
-    let (code, shown) = edit(&fnd, "hello", "true", "");
+    let (code, shown) = edit(fnd, "hello", "true", "");
     assert!(code == 0 && shown.contains("nothing was changed"), "{shown}");
     let (code, shown) = edit(
-        &fnd,
+        fnd,
         "hello --manifest",
         "grep -q '#:schema' \"$1\" && echo 'size = \"M\"' >> \"$1\"",
         "d\n",
@@ -123,15 +140,12 @@ fn a_good_edit_serves_and_keeps_owner_and_mode() {
         "beside a block, a manifest is an error: {shown}"
     );
     assert!(!fnd.function_path("hello.toml").exists());
-    fnd.finish();
 }
 
-#[test]
-fn a_bad_edit_asks_and_saves_only_if_told_to() {
-    let fnd = ground();
+fn a_bad_edit_asks_and_saves_only_if_told_to(fnd: &Fnd) {
     let path = fnd.function_path("hello.sh");
     let bad = "sed -i s/on_load/onload/ \"$1\"";
-    let (code, shown) = edit(&fnd, "hello", bad, "d\n");
+    let (code, shown) = edit(fnd, "hello", bad, "d\n");
     assert!(code == 0 && shown.contains("unknown key `onload`"), "{shown}");
     assert!(
         shown.contains(&format!("{}:2:3", path.display())),
@@ -140,27 +154,25 @@ fn a_bad_edit_asks_and_saves_only_if_told_to() {
     assert_eq!(fs::read_to_string(&path).unwrap(), HELLO);
     // Edited again, it is right.
     let twice = "if grep -q onload \"$1\"; then sed -i -e s/onload/on_load/ -e s/one/two/ \"$1\"; else sed -i s/on_load/onload/ \"$1\"; fi";
-    let (code, shown) = edit(&fnd, "hello", twice, "what\ne\n");
+    let (code, shown) = edit(fnd, "hello", twice, "what\ne\n");
     assert!(code == 0 && shown.contains("serves the new version"), "{shown}");
-    let (code, shown) = edit(&fnd, "hello", bad, "s\n");
+    let (code, shown) = edit(fnd, "hello", bad, "s\n");
     assert!(code == 8 && shown.contains("goes on serving"), "{shown}");
     assert_eq!(fnd.ctl(&["invoke", "hello"]).expect_code(0).out(), "two\n");
-    fnd.finish();
 }
 
-#[test]
-fn an_edit_that_cannot_be_done_says_why() {
-    let fnd = ground();
+fn an_edit_that_cannot_be_done_says_why(fnd: &Fnd) {
+    begin_again(fnd);
     let path = fnd.function_path("hello.sh");
     let run = fnd.ctl(&["edit", "hello"]).expect_code(2);
     assert!(run.stderr.contains("needs a terminal"), "{run}");
-    let (code, shown) = edit(&fnd, "hello", "exit 3", "");
+    let (code, shown) = edit(fnd, "hello", "exit 3", "");
     assert!(code == 1 && shown.contains("nothing was saved"), "{shown}");
-    let (code, shown) = edit(&fnd, "nobody", "true", "");
+    let (code, shown) = edit(fnd, "nobody", "true", "");
     assert!(code == 3, "{shown}");
     // Somebody else's change is not overwritten.
     let other = format!("echo \"echo mine\" >> \"$1\"; echo 'echo other' >> {}", path.display());
-    let (code, shown) = edit(&fnd, "hello", &other, "");
+    let (code, shown) = edit(fnd, "hello", &other, "");
     assert!(
         code == 7 && shown.contains("meanwhile") && shown.contains("diff "),
         "{shown}"
@@ -173,5 +185,4 @@ fn an_edit_that_cannot_be_done_says_why() {
         .trim_matches('`');
     assert!(fs::read_to_string(kept).unwrap().ends_with("echo mine\n"));
     fs::remove_dir_all(std::path::Path::new(kept).parent().unwrap()).unwrap();
-    fnd.finish();
 }

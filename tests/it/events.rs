@@ -30,9 +30,19 @@ fn kinds(events: &[StreamEvent]) -> Vec<Kind> {
     events.iter().map(|event| event.kind).collect()
 }
 
+/// The problems of the node come first.
 #[test]
-fn each_thing_that_happens_is_a_line() {
+fn what_happens_is_told() {
     let fnd = Fnd::start();
+    a_problem_of_the_node_is_reported_when_it_begins_and_when_it_is_over(&fnd);
+    each_thing_that_happens_is_a_line(&fnd);
+    a_refused_new_version_and_its_correction_are_reported(&fnd);
+    a_wrong_question_is_refused_with_what_is_right(&fnd);
+    the_list_shows_itself_again(&fnd);
+    fnd.finish();
+}
+
+fn each_thing_that_happens_is_a_line(fnd: &Fnd) {
     fnd.drop_file("hello.py", HELLO);
     fnd.drop_file("flaky.sh", FLAKY);
     fnd.drop_file("bad.sh", "# /// fnd\n# memmory = 3\n# ///\n:\n");
@@ -41,7 +51,7 @@ fn each_thing_that_happens_is_a_line() {
     let _ = fnd.wait_error("bad");
 
     let (_, view) = fnd.run("hello", "{}");
-    let hello = events(&fnd, &["--function", "hello"]);
+    let hello = events(fnd, &["--function", "hello"]);
     let expected = [Kind::Loaded, Kind::Accepted, Kind::Scaled, Kind::Started, Kind::Ended];
     assert_eq!(kinds(&hello), expected, "{hello:#?}");
     assert_eq!(hello[2].workers, Some((0, 1)));
@@ -56,7 +66,7 @@ fn each_thing_that_happens_is_a_line() {
     );
 
     let failed = fnd.wait_end(fnd.queue("flaky", ""));
-    let flaky = events(&fnd, &["--function", "flaky"]);
+    let flaky = events(fnd, &["--function", "flaky"]);
     let expected = [
         Kind::Loaded,
         Kind::Accepted,
@@ -73,11 +83,11 @@ fn each_thing_that_happens_is_a_line() {
 
     assert_eq!(fnd.ctl(&["disable", "flaky"]).code, 0);
     assert_eq!(fnd.ctl(&["invoke", "flaky"]).code, 1);
-    let last = events(&fnd, &["--function", "flaky", "-n", "2"]);
+    let last = events(fnd, &["--function", "flaky", "-n", "2"]);
     assert_eq!(kinds(&last), [Kind::State, Kind::Dropped]);
     assert_eq!(last[1].reason, Some(Reason::Skipped(Skip::Disabled)));
 
-    let refused = events(&fnd, &["--kind", "refused"]);
+    let refused = events(fnd, &["--kind", "refused"]);
     assert_eq!(refused.len(), 1);
     let problem = &refused[0].diagnostics[0];
     assert_eq!(
@@ -87,26 +97,22 @@ fn each_thing_that_happens_is_a_line() {
     fnd.remove("bad.sh");
     fnd.wait_gone("bad");
     assert_eq!(
-        kinds(&events(&fnd, &["--function", "bad"])),
+        kinds(&events(fnd, &["--function", "bad"])),
         [Kind::Refused, Kind::Removed]
     );
-    fnd.finish();
 }
 
-#[test]
-fn a_refused_new_version_and_its_correction_are_reported() {
-    let fnd = Fnd::start();
-    fnd.drop_file("hello.py", HELLO);
-    let first = fnd.wait_ready("hello").version;
-    fnd.drop_file("hello.py", "# /// fnd\n# nonsense = 1\n# ///\n");
-    let _ = fnd.wait_error("hello");
-    fnd.drop_file("hello.py", &HELLO.replace("return 1", "return 2"));
-    let _ = fnd.wait_function("hello", "it is another version", |now| now.version != first);
-    let received = events(&fnd, &["--function", "hello", "--kind", "loaded,refused"]);
+fn a_refused_new_version_and_its_correction_are_reported(fnd: &Fnd) {
+    fnd.drop_file("greeter.py", HELLO);
+    let first = fnd.wait_ready("greeter").version;
+    fnd.drop_file("greeter.py", "# /// fnd\n# nonsense = 1\n# ///\n");
+    let _ = fnd.wait_error("greeter");
+    fnd.drop_file("greeter.py", &HELLO.replace("return 1", "return 2"));
+    let _ = fnd.wait_function("greeter", "it is another version", |now| now.version != first);
+    let received = events(fnd, &["--function", "greeter", "--kind", "loaded,refused"]);
     assert_eq!(kinds(&received), [Kind::Loaded, Kind::Refused, Kind::Loaded]);
     assert_eq!(received[0].version, first);
     assert_ne!(received[2].version, first);
-    fnd.finish();
 }
 
 #[test]
@@ -195,9 +201,7 @@ fn followers_hear_what_they_chose_as_it_happens() {
     fnd.finish();
 }
 
-#[test]
-fn a_wrong_question_is_refused_with_what_is_right() {
-    let fnd = Fnd::start();
+fn a_wrong_question_is_refused_with_what_is_right(fnd: &Fnd) {
     for (path, expected) in [
         ("/v1/stream?kind=exploded", "some of `loaded`"),
         ("/v1/stream?since=yesterday", "the `seq` of an event"),
@@ -211,7 +215,6 @@ fn a_wrong_question_is_refused_with_what_is_right() {
     for arguments in [["events", "--kind", "exploded"], ["events", "--since", "yesterday"]] {
         assert_eq!(fnd.ctl(&arguments).code, 2, "{arguments:?}");
     }
-    fnd.finish();
 }
 
 /// A reader that does not read holds up no other client, and learns how much it missed when it does read.
@@ -255,9 +258,7 @@ fn a_reader_that_does_not_read_loses_lines_and_learns_how_many() {
     fnd.finish();
 }
 
-#[test]
-fn the_list_shows_itself_again() {
-    let fnd = Fnd::start();
+fn the_list_shows_itself_again(fnd: &Fnd) {
     let mut command = Command::new(program("fndctl"));
     command.env_clear().env("FND_SOCKET", fnd.socket());
     let mut child = command
@@ -284,13 +285,10 @@ fn the_list_shows_itself_again() {
     }
     let _ = child.kill();
     let _ = child.wait();
-    fnd.finish();
 }
 
-#[test]
-fn a_problem_of_the_node_is_reported_when_it_begins_and_when_it_is_over() {
-    let fnd = Fnd::start();
-    let reported = |kind: &str| events(&fnd, &["--kind", kind]);
+fn a_problem_of_the_node_is_reported_when_it_begins_and_when_it_is_over(fnd: &Fnd) {
+    let reported = |kind: &str| events(fnd, &["--kind", kind]);
     let gauge = || {
         fnd.client()
             .get("/metrics")
@@ -313,5 +311,4 @@ fn a_problem_of_the_node_is_reported_when_it_begins_and_when_it_is_over() {
     assert_eq!(reported("problem").len(), 1);
     assert!(fnd.status().problems.is_empty());
     assert!(!gauge());
-    fnd.finish();
 }

@@ -35,15 +35,12 @@ fn with_examples(names: &[&str]) -> Fnd {
     }
     let mut fnd = Fnd::prepare(&setup);
     // The test's directories stand for those that the examples show to themselves.
-    for (path, content, _) in &setup.files {
+    for (path, content, mode) in &setup.files {
         let text = String::from_utf8_lossy(content);
         if text.contains("[\"/srv\"") {
             let root = fnd.path("functions").parent().unwrap().display().to_string();
-            fs::write(
-                fnd.path("functions").join(path),
-                text.replace("[\"/srv\"", &format!("[\"{root}\"")),
-            )
-            .unwrap();
+            let text = text.replace("[\"/srv\"", &format!("[\"{root}\""));
+            fnd.drop_bytes(path, text.as_bytes(), *mode);
         }
     }
     fnd.launch();
@@ -98,16 +95,52 @@ fn all_of_them_are_accepted_and_the_local_ones_run_by_themselves() {
     fnd.finish();
 }
 
+/// One fnd has all of these.
 #[test]
-fn disk_space() {
-    let fnd = with_examples(&["disk-space"]);
-    let report = result_of(&fnd, "disk-space", &json!({"paths": ["/"], "warn_percent": 101}));
+fn examples_that_need_no_other_interpreter() {
+    let fnd = with_examples(&[
+        "backup",
+        "cert-expiry",
+        "csv-report",
+        "desktop",
+        "disk-space",
+        "dns-check",
+        "dump-database",
+        "inventory",
+        "load-average",
+        "mail",
+        "mirror-git",
+        "ops",
+        "ping",
+        "rotate-logs",
+        "wait-for",
+        "web/files",
+    ]);
+    disk_space(&fnd);
+    cert_expiry(&fnd);
+    mail(&fnd);
+    desktop(&fnd);
+    ping(&fnd);
+    rotate_logs(&fnd);
+    dump_database(&fnd);
+    wait_for(&fnd);
+    dns_check(&fnd);
+    backup(&fnd);
+    csv_report(&fnd);
+    mirror_git(&fnd);
+    inventory_group_and_exec(&fnd);
+    a_program_that_serves_http(&fnd);
+    a_service(&fnd);
+    fnd.finish();
+}
+
+fn disk_space(fnd: &Fnd) {
+    let report = result_of(fnd, "disk-space", &json!({"paths": ["/"], "warn_percent": 101}));
     assert_eq!(report["disks"][0]["path"], "/");
     assert_eq!(
-        reason_of(&fnd, "disk-space", &json!({"paths": ["/"], "warn_percent": 0})),
+        reason_of(fnd, "disk-space", &json!({"paths": ["/"], "warn_percent": 0})),
         "exit-1"
     );
-    fnd.finish();
 }
 
 /// A TLS server of openssl, ended with the test.
@@ -168,50 +201,59 @@ impl Drop for TlsServer {
     }
 }
 
-#[test]
-fn cert_expiry() {
-    let fnd = with_examples(&["cert-expiry"]);
+fn cert_expiry(fnd: &Fnd) {
     let server = TlsServer::start(&fnd.shared_directory("tls"), "30");
-    show(&fnd, "cert-expiry.py", &fnd.path("tls"));
+    show(fnd, "cert-expiry.py", &fnd.path("tls"));
     let host = format!("localhost:{}", server.port);
     let ca_file = fnd.path("tls/cert.pem").display().to_string();
     let report = result_of(
-        &fnd,
+        fnd,
         "cert-expiry",
         &json!({"hosts": [&host], "days": 14, "ca_file": ca_file}),
     );
     assert_eq!(report[&host]["ok"], true, "{report}");
     let soon = json!({"hosts": [&host], "days": 60, "ca_file": ca_file});
-    assert_eq!(reason_of(&fnd, "cert-expiry", &soon), "exit-1");
+    assert_eq!(reason_of(fnd, "cert-expiry", &soon), "exit-1");
     // A certificate of an unknown authority is a result, not a reason to retry.
-    assert_eq!(reason_of(&fnd, "cert-expiry", &json!({"hosts": [&host]})), "exit-1");
+    assert_eq!(reason_of(fnd, "cert-expiry", &json!({"hosts": [&host]})), "exit-1");
+}
+
+/// One fnd has all of these.
+#[test]
+fn examples_in_deno() {
+    require!(deno);
+    let fnd = with_examples(&[
+        "checksum",
+        "http-probe",
+        "notify",
+        "slug",
+        "web/load",
+        "web/yaml-to-json",
+    ]);
+    http_probe(&fnd);
+    notify(&fnd);
+    notify_of_an_alert(&fnd);
+    handlers_with_dependencies(&fnd);
     fnd.finish();
 }
 
-#[test]
-fn http_probe() {
-    require!(deno);
-    let fnd = with_examples(&["http-probe"]);
+fn http_probe(fnd: &Fnd) {
     let server = HttpStub::start(&[200], "all is well");
-    let report = result_of(&fnd, "http-probe", &json!({"url": server.url(), "contains": "well"}));
+    let report = result_of(fnd, "http-probe", &json!({"url": server.url(), "contains": "well"}));
     assert_eq!(report["status"], 200);
     assert_eq!(
-        reason_of(&fnd, "http-probe", &json!({"url": server.url(), "contains": "ill"})),
+        reason_of(fnd, "http-probe", &json!({"url": server.url(), "contains": "ill"})),
         "exit-1"
     );
     let missing = HttpStub::start(&[404], "no");
-    assert_eq!(reason_of(&fnd, "http-probe", &json!({"url": missing.url()})), "exit-1");
-    fnd.finish();
+    assert_eq!(reason_of(fnd, "http-probe", &json!({"url": missing.url()})), "exit-1");
 }
 
 /// A webhook that fails twice: the third attempt gets through.
-#[test]
-fn notify() {
-    require!(deno);
-    let fnd = with_examples(&["notify"]);
+fn notify(fnd: &Fnd) {
     let server = HttpStub::start(&[503, 429, 200], "ok");
     let report = result_of(
-        &fnd,
+        fnd,
         "notify",
         &json!({"url": format!("{}/hook", server.url()), "text": "Backup done"}),
     );
@@ -225,11 +267,10 @@ fn notify() {
     );
     let gone = HttpStub::start(&[410], "gone");
     assert_eq!(
-        reason_of(&fnd, "notify", &json!({"url": gone.url(), "text": "x"})),
+        reason_of(fnd, "notify", &json!({"url": gone.url(), "text": "x"})),
         "failed"
     );
     assert_eq!(gone.seen().len(), 1);
-    fnd.finish();
 }
 
 /// An alert, as fnd calls with it.
@@ -240,9 +281,8 @@ fn alert(word: &str) -> Value {
     })
 }
 
-/// Installs an example with another environment.
-fn with_env(name: &str, file: &str, changes: &[(&str, &str)]) -> Fnd {
-    let fnd = with_examples(&[file]);
+/// Replaces an example by one with another environment.
+fn set_env(fnd: &Fnd, name: &str, file: &str, changes: &[(&str, &str)]) {
     let before = fnd.wait_ready(name).version;
     let mut source = fs::read_to_string(repository().join("examples/functions").join(file)).unwrap();
     for (from, to) in changes {
@@ -251,13 +291,10 @@ fn with_env(name: &str, file: &str, changes: &[(&str, &str)]) -> Fnd {
     }
     fnd.drop_file(file, &source);
     let _ = fnd.wait_function(name, "to have its environment", |function| function.version != before);
-    fnd
 }
 
 /// An alert reaches each receiver in its own form.
-#[test]
-fn notify_of_an_alert() {
-    require!(deno);
+fn notify_of_an_alert(fnd: &Fnd) {
     for (form, expected) in [
         ("slack", "\"text\":\"*backup: failed*"),
         ("discord", "\"content\":\"**backup: failed**"),
@@ -267,13 +304,16 @@ fn notify_of_an_alert() {
         let server = HttpStub::start(&[200], "ok");
         let url = format!("NOTIFY_URL = \"{}/hook\"", server.url());
         let form = format!("NOTIFY_FORM = \"{form}\"");
-        let changes = [("NOTIFY_URL = \"\"", url.as_str()), ("NOTIFY_FORM = \"auto\"", &form)];
-        let fnd = with_env("notify", "notify.ts", &changes);
-        assert_eq!(result_of(&fnd, "notify", &alert("failed"))["sent"], true);
+        let changes = [
+            ("NOTIFY_URL = \"\"", url.as_str()),
+            ("NOTIFY_FORM = \"auto\"", &form),
+            ("rate = \"1/s\"", "rate = \"100/s\""),
+        ];
+        set_env(fnd, "notify", "notify.ts", &changes);
+        assert_eq!(result_of(fnd, "notify", &alert("failed"))["sent"], true);
         let seen = server.seen();
         assert!(seen.len() == 1 && seen[0].body.contains(expected), "{seen:?}");
         assert!(seen[0].body.contains("make room"), "{seen:?}");
-        fnd.finish();
     }
 }
 
@@ -317,12 +357,11 @@ fn mail_server(refuse: &'static str) -> (u16, std::sync::mpsc::Receiver<String>)
     (port, received)
 }
 
-#[test]
-fn mail() {
+fn mail(fnd: &Fnd) {
     let (port, sent) = mail_server("");
     let to = format!("SMTP = \"127.0.0.1:{port}\"");
-    let fnd = with_env("mail", "mail.py", &[("SMTP = \"127.0.0.1:25\"", &to)]);
-    let report = result_of(&fnd, "mail", &alert("failed"));
+    set_env(fnd, "mail", "mail.py", &[("SMTP = \"127.0.0.1:25\"", &to)]);
+    let report = result_of(fnd, "mail", &alert("failed"));
     assert_eq!(report, json!({"sent": "root@localhost", "subject": "backup: failed"}));
     let session = sent.recv_timeout(PATIENCE).unwrap();
     for expected in [
@@ -336,24 +375,23 @@ fn mail() {
     }
     let record =
         json!({"record": {"id": "1", "function": "job", "state": "failed", "message": "broken"}, "output": "x"});
-    assert_eq!(result_of(&fnd, "mail", &record)["subject"], "job: failed");
-    fnd.finish();
+    assert_eq!(result_of(fnd, "mail", &record)["subject"], "job: failed");
     for (refusal, reason) in [("550 no such mailbox", "failed"), ("451 later", "transient")] {
         let (port, _sent) = mail_server(refusal);
         let to = format!("SMTP = \"127.0.0.1:{port}\"");
-        let fnd = with_env(
+        set_env(
+            fnd,
             "mail",
             "mail.py",
             &[("SMTP = \"127.0.0.1:25\"", &to), ("retries = 10", "retries = 0")],
         );
-        assert_eq!(reason_of(&fnd, "mail", &alert("failed")), reason);
-        fnd.finish();
+        assert_eq!(reason_of(fnd, "mail", &alert("failed")), reason);
     }
 }
 
-#[test]
-fn desktop() {
-    let fnd = with_env(
+fn desktop(fnd: &Fnd) {
+    set_env(
+        fnd,
         "desktop",
         "desktop.sh",
         &[("NOTIFY_SEND = \"notify-send\"", "NOTIFY_SEND = \"echo\"")],
@@ -363,15 +401,13 @@ fn desktop() {
         let expected = format!("--app-name=fnd --urgency={urgency} backup {word} no space");
         assert_eq!(answer.text().trim(), expected);
     }
-    fnd.finish();
 }
 
 /// A hook that tells a watcher of each run.
-#[test]
-fn ping() {
+fn ping(fnd: &Fnd) {
     let server = HttpStub::start(&[200], "OK");
     let url = format!("PING_URL = \"{}/uuid\"", server.url());
-    let fnd = with_env("ping", "ping.py", &[("PING_URL = \"\"", &url)]);
+    set_env(fnd, "ping", "ping.py", &[("PING_URL = \"\"", &url)]);
     let hooks = "on_load = false\n[hooks]\non_success = [\"ping\"]\non_failure = [\"ping\"]\n";
     fnd.install("job.sh", hooks, "echo printed\nread -r code\nexit $code\n");
     for code in ["0", "3"] {
@@ -384,12 +420,9 @@ fn ping() {
     lines.sort_unstable();
     assert_eq!(lines, ["POST /uuid", "POST /uuid/fail"]);
     assert!(seen.iter().all(|seen| seen.body.contains("printed")), "{seen:?}");
-    fnd.finish();
 }
 
-#[test]
-fn rotate_logs() {
-    let fnd = with_examples(&["rotate-logs"]);
+fn rotate_logs(fnd: &Fnd) {
     let logs = fnd.shared_directory("logs");
     let write = |text: &str| {
         let path = logs.join("app.log");
@@ -399,7 +432,7 @@ fn rotate_logs() {
     let payload = json!({"directory": logs.display().to_string(), "larger_than": 50, "keep": 2});
     for round in ["one\n", "two\n", "three\n"] {
         write(round);
-        assert_eq!(result_of(&fnd, "rotate-logs", &payload), json!({"rotated": 1}));
+        assert_eq!(result_of(fnd, "rotate-logs", &payload), json!({"rotated": 1}));
     }
     let mut names: Vec<String> = fs::read_dir(&logs)
         .unwrap()
@@ -409,13 +442,10 @@ fn rotate_logs() {
     assert_eq!(names, ["app.log", "app.log.1.gz", "app.log.2.gz"]);
     assert_eq!(fs::metadata(logs.join("app.log")).unwrap().len(), 0);
     // Small logs stay as they are.
-    assert_eq!(result_of(&fnd, "rotate-logs", &payload), json!({"rotated": 0}));
-    fnd.finish();
+    assert_eq!(result_of(fnd, "rotate-logs", &payload), json!({"rotated": 0}));
 }
 
-#[test]
-fn dump_database() {
-    let fnd = with_examples(&["dump-database"]);
+fn dump_database(fnd: &Fnd) {
     let directory = fnd.shared_directory("db");
     let database = directory.join("app.db");
     let made = Command::new("/usr/bin/sqlite3")
@@ -427,11 +457,11 @@ fn dump_database() {
     fs::set_permissions(&database, fs::Permissions::from_mode(0o666)).unwrap();
     let payload = json!({"sqlite": database.display().to_string(), "keep": 2});
     for removed in [0, 0, 1] {
-        let report = result_of(&fnd, "dump-database", &payload);
+        let report = result_of(fnd, "dump-database", &payload);
         assert_eq!(report["removed"], removed, "{report}");
     }
     assert_eq!(
-        reason_of(&fnd, "dump-database", &json!({"sqlite": "/nonexistent/app.db"})),
+        reason_of(fnd, "dump-database", &json!({"sqlite": "/nonexistent/app.db"})),
         "failed"
     );
 
@@ -458,13 +488,10 @@ fn dump_database() {
     fnd.wait_end(id);
     drop(input);
     holder.wait().unwrap();
-    fnd.finish();
 }
 
 /// Two polls find nothing, the third one finds the file. The example polls every 15 s, which is too slow for a test.
-#[test]
-fn wait_for() {
-    let fnd = with_examples(&["wait-for"]);
+fn wait_for(fnd: &Fnd) {
     fnd.wait_ready("wait-for");
     let source = fs::read_to_string(repository().join("examples/functions/wait-for.py")).unwrap();
     let before = fnd.function("wait-for").unwrap().version;
@@ -474,24 +501,18 @@ fn wait_for() {
     let (answer, view) = fnd.run("wait-for", &json!({"url": server.url(), "until": "done"}).to_string());
     assert_eq!(answer.json::<Value>(), json!({"looks": 3, "answer": "done"}));
     assert_eq!((view.attempts, view.polls), (3, 2));
-    fnd.finish();
 }
 
-#[test]
-fn dns_check() {
-    let fnd = with_examples(&["dns-check"]);
-    let right = result_of(&fnd, "dns-check", &json!({"localhost": ["127.0.0.1", "::1"]}));
+fn dns_check(fnd: &Fnd) {
+    let right = result_of(fnd, "dns-check", &json!({"localhost": ["127.0.0.1", "::1"]}));
     assert_eq!(right, json!({"wrong": {}}));
     assert_eq!(
-        reason_of(&fnd, "dns-check", &json!({"localhost": ["192.0.2.1"]})),
+        reason_of(fnd, "dns-check", &json!({"localhost": ["192.0.2.1"]})),
         "exit-1"
     );
-    fnd.finish();
 }
 
-#[test]
-fn backup() {
-    let fnd = with_examples(&["backup"]);
+fn backup(fnd: &Fnd) {
     let data = fnd.shared_directory("data");
     fs::write(data.join("kept.txt"), "kept").unwrap();
     fs::write(data.join("left-out.tmp"), "no").unwrap();
@@ -500,7 +521,7 @@ fn backup() {
     }
     let payload = json!({"source": data.display().to_string(), "keep": 2});
     for removed in [0, 0, 1] {
-        let report = result_of(&fnd, "backup", &payload);
+        let report = result_of(fnd, "backup", &payload);
         assert_eq!(
             (report["files"].as_u64(), report["removed"].as_u64()),
             (Some(1), Some(removed)),
@@ -508,15 +529,12 @@ fn backup() {
         );
     }
     assert_eq!(
-        reason_of(&fnd, "backup", &json!({"source": "/nonexistent/data"})),
+        reason_of(fnd, "backup", &json!({"source": "/nonexistent/data"})),
         "exit-2"
     );
-    fnd.finish();
 }
 
-#[test]
-fn csv_report() {
-    let fnd = with_examples(&["csv-report"]);
+fn csv_report(fnd: &Fnd) {
     fnd.wait_ready("csv-report");
     let run = fnd
         .ctl_with(&["invoke", "csv-report", "-d", "-"], b"name,size\na,1\nb,3\n")
@@ -527,14 +545,11 @@ fn csv_report() {
     );
     let empty = fnd.ctl(&["invoke", "csv-report"]);
     assert_eq!(empty.code, 1, "{empty}");
-    fnd.finish();
 }
 
-#[test]
-fn mirror_git() {
-    let fnd = with_examples(&["mirror-git"]);
+fn mirror_git(fnd: &Fnd) {
     let origin = fnd.shared_directory("origin");
-    show(&fnd, "mirror-git.sh", origin.parent().unwrap());
+    show(fnd, "mirror-git.sh", origin.parent().unwrap());
     let git = |arguments: &[&str]| {
         let output = Command::new("git")
             .args([
@@ -568,28 +583,24 @@ fn mirror_git() {
             .contains("GIT_CONFIG_GLOBAL")
             .then_some(())
     });
-    let first = result_of(&fnd, "mirror-git", &payload);
+    let first = result_of(fnd, "mirror-git", &payload);
     assert!(first["refs"]["refs/heads/main"].is_string(), "{first}");
     git(&["commit", "--quiet", "--allow-empty", "-m", "second"]);
-    let second = result_of(&fnd, "mirror-git", &payload);
+    let second = result_of(fnd, "mirror-git", &payload);
     assert_ne!(first, second);
-    fnd.finish();
 }
 
-#[test]
-fn inventory_group_and_exec() {
-    let fnd = with_examples(&["inventory", "ops", "load-average"]);
-    let inventory = result_of(&fnd, "inventory", &json!({}));
+fn inventory_group_and_exec(fnd: &Fnd) {
+    let inventory = result_of(fnd, "inventory", &json!({}));
     assert!(
         inventory["memory_bytes"].as_u64().unwrap() > 0 && inventory["kernel"].is_string(),
         "{inventory}"
     );
-    assert!(result_of(&fnd, "load-average", &json!({}))["one"].is_number());
-    let beat = result_of(&fnd, "ops/heartbeat", &json!({}));
+    assert!(result_of(fnd, "load-average", &json!({}))["one"].is_number());
+    let beat = result_of(fnd, "ops/heartbeat", &json!({}));
     assert!(beat["up_seconds"].is_number() && beat["run"].is_string(), "{beat}");
-    let top = result_of(&fnd, "ops/top-memory", &json!({"count": 2}));
+    let top = result_of(fnd, "ops/top-memory", &json!({"count": 2}));
     assert!(top.as_array().is_some_and(|list| list.len() <= 2), "{top}");
-    fnd.finish();
 }
 
 fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
@@ -597,9 +608,19 @@ fn get(fnd: &Fnd, name: &str, path: &str) -> Answer {
     fnd.client().get(&format!("/v1/functions/{name}/http{path}"))
 }
 
-/// The handlers read query and method. Each is loaded once: the second call finds the state of the first.
+/// One fnd has all of these; each needs interpreters of its own.
 #[test]
-fn handlers_that_read_the_request() {
+fn examples_in_several_languages() {
+    let fnd = with_examples(&["web/hello", "web/order", "web/words"]);
+    handlers_that_read_the_request(&fnd);
+    handlers_that_take_json(&fnd);
+    scripts_in_perl_and_lua(&fnd);
+    a_script_in_java(&fnd);
+    fnd.finish();
+}
+
+/// The handlers read query and method. Each is loaded once: the second call finds the state of the first.
+fn handlers_that_read_the_request(fnd: &Fnd) {
     require!(deno, go, java, php, ruby);
     let names = [
         "web/hello.py",
@@ -610,22 +631,19 @@ fn handlers_that_read_the_request() {
         "web/hello-go.go",
         "web/hello-java.java",
     ];
-    let fnd = with_examples(&names);
     for file in names {
         let (name, _) = file.rsplit_once('.').unwrap();
         fnd.wait_ready(name);
         for (query, who, calls) in [("?name=Ada", "Ada", 1), ("", "you", 2)] {
-            let answer = get(&fnd, name, &format!("/{query}"));
+            let answer = get(fnd, name, &format!("/{query}"));
             assert_eq!(answer.status, 200, "{name}: {}", answer.text());
             let expected = json!({"hello": who, "method": "GET", "calls": calls});
             assert_eq!(answer.json::<Value>(), expected, "{name}");
         }
     }
-    fnd.finish();
 }
 
-#[test]
-fn handlers_that_take_json() {
+fn handlers_that_take_json(fnd: &Fnd) {
     require!(deno, go, java, php, ruby);
     let names = [
         "web/order.py",
@@ -636,50 +654,34 @@ fn handlers_that_take_json() {
         "web/order-go.go",
         "web/order-java.java",
     ];
-    let fnd = with_examples(&names);
     for file in names {
         let (name, _) = file.rsplit_once('.').unwrap();
         let order = json!({"items": [{"price": 2.5, "count": 2}, {"price": 0.1}]});
-        assert_eq!(result_of(&fnd, name, &order), json!({"total": 5.1}), "{name}");
+        assert_eq!(result_of(fnd, name, &order), json!({"total": 5.1}), "{name}");
         let answer = fnd.invoke(name, "{}");
         assert_eq!(answer.status, 422, "{name}: {}", answer.text());
         assert_eq!(answer.json::<Value>(), json!({"error": "an order has `items`"}));
     }
-    fnd.finish();
 }
 
-#[test]
-fn scripts_in_perl_and_lua() {
+fn scripts_in_perl_and_lua(fnd: &Fnd) {
     require!(lua);
-    let fnd = with_examples(&[
-        "web/hello-perl.pl",
-        "web/order-perl.pl",
-        "web/hello-lua.lua",
-        "web/words-lua.lua",
-    ]);
-    assert_eq!(result_of(&fnd, "web/hello-perl", &Value::Null)["hello"], "you");
+    assert_eq!(result_of(fnd, "web/hello-perl", &Value::Null)["hello"], "you");
     fnd.wait_ready("web/hello-lua");
     assert_eq!(fnd.invoke("web/hello-lua", "").text().trim_end(), "hello, you");
     let order = json!({"items": [{"price": 2.5, "count": 2}, {"price": 0.1}]});
-    assert_eq!(result_of(&fnd, "web/order-perl", &order), json!({"total": 5.1}));
+    assert_eq!(result_of(fnd, "web/order-perl", &order), json!({"total": 5.1}));
     let words = json!({"lines": 0, "words": 2, "bytes": 5});
-    assert_eq!(result_of(&fnd, "web/words-lua", &json!("a b")), words);
-    fnd.finish();
+    assert_eq!(result_of(fnd, "web/words-lua", &json!("a b")), words);
 }
 
-#[test]
-fn a_script_in_java() {
+fn a_script_in_java(fnd: &Fnd) {
     require!(java);
-    let fnd = with_examples(&["web/words-java.java"]);
     let words = json!({"lines": 0, "words": 2, "bytes": 5});
-    assert_eq!(result_of(&fnd, "web/words-java", &json!("a b")), words);
-    fnd.finish();
+    assert_eq!(result_of(fnd, "web/words-java", &json!("a b")), words);
 }
 
-#[test]
-fn handlers_with_dependencies() {
-    require!(deno);
-    let fnd = with_examples(&["web/yaml-to-json", "web/load", "checksum", "slug"]);
+fn handlers_with_dependencies(fnd: &Fnd) {
     let post = |name: &str, kind: &str, body: &[u8]| {
         fnd.wait_ready(name);
         let path = format!("/v1/functions/{}/invoke", name.replace('/', "%2F"));
@@ -707,36 +709,29 @@ fn handlers_with_dependencies() {
     fnd.wait_ready("web/load");
     let answer = fnd.invoke("web/load", "");
     assert!(answer.json::<Value>()["load"].is_number(), "{}", answer.text());
-    assert_eq!(reason_of(&fnd, "web/load", &json!({"limit": -1})), "transient");
-    fnd.finish();
+    assert_eq!(reason_of(fnd, "web/load", &json!({"limit": -1})), "transient");
 }
 
-#[test]
-fn a_program_that_serves_http() {
-    let fnd = with_examples(&["web/files"]);
+fn a_program_that_serves_http(fnd: &Fnd) {
     fnd.wait_ready("web/files");
     let url = "/v1/functions/web%2Ffiles/http/notes.txt";
     let answer = fnd
         .client()
         .call("PUT", url, &[("content-type", "text/plain")], b"kept\n");
     assert_eq!(answer.status, 201, "{}", answer.text());
-    assert_eq!(get(&fnd, "web/files", "/notes.txt").text(), "kept\n");
-    assert!(get(&fnd, "web/files", "/").text().contains("notes.txt"));
-    assert_eq!(get(&fnd, "web/files", "/other.txt").status, 404);
+    assert_eq!(get(fnd, "web/files", "/notes.txt").text(), "kept\n");
+    assert!(get(fnd, "web/files", "/").text().contains("notes.txt"));
+    assert_eq!(get(fnd, "web/files", "/other.txt").status, 404);
     assert_eq!(
         fnd.client().call("PUT", &url.replace("notes", ".."), &[], b"x").status,
         400
     );
-    fnd.finish();
 }
 
-#[test]
-fn a_service() {
-    let fnd = with_examples(&["ops/watch-root"]);
+fn a_service(fnd: &Fnd) {
     let _ = fnd.wait_function("ops/watch-root", "to run", |function| function.running == 1);
     wait_until("it to say how the disk is", PATIENCE, || {
         let logs = fnd.ctl(&["logs", "ops/watch-root"]);
         logs.out().contains("the disk is").then_some(())
     });
-    fnd.finish();
 }

@@ -69,14 +69,28 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
+/// Each of these has a directory of its own.
 #[test]
-fn a_file_runs_the_function_with_its_exact_path() {
+fn watched_directories() {
     let fnd = Fnd::start();
+    a_file_runs_the_function_with_its_exact_path(&fnd);
+    files_go_where_the_manifest_says(&fnd);
+    a_directory_may_come_later_go_and_be_replaced(&fnd);
+    only_new_files_count_if_the_manifest_says_so(&fnd);
+    a_disabled_function_leaves_its_files_and_a_deleted_one_is_forgotten(&fnd);
+    a_watcher_has_the_rights_of_its_function_and_comes_back(&fnd);
+    a_full_queue_leaves_files_in_their_directory(&fnd);
+    mistakes_name_their_place(&fnd);
+    watchers_and_runs_of_many_functions_start_side_by_side(&fnd);
+    fnd.finish();
+}
+
+fn a_file_runs_the_function_with_its_exact_path(fnd: &Fnd) {
     let directory = fnd.shared_directory("in");
     let code = "printf '%s\\n' \"$(cat)\" >>\"$STATE_DIRECTORY/payloads\"
 printf '%s\\n' \"$(printf '%s' \"$FND_FILE\" | od -An -v -tx1 | tr -d ' \\n')\" >>\"$STATE_DIRECTORY/journal\"\n";
     put(&directory, "before.csv", "there already");
-    drop_function(&fnd, "take", &entry(&directory, "pattern = \"*.csv\""), code);
+    drop_function(fnd, "take", &entry(&directory, "pattern = \"*.csv\""), code);
     let longest = format!("{}.csv", "n".repeat(251));
     for name in [
         b"two\nlines.csv".as_slice(),
@@ -100,7 +114,7 @@ printf '%s\\n' \"$(printf '%s' \"$FND_FILE\" | od -An -v -tx1 | tr -d ' \\n')\" 
     .map(hex)
     .to_vec();
     expected.sort();
-    wait_journal(&fnd, "take", &expected);
+    wait_journal(fnd, "take", &expected);
     let payloads = fs::read_to_string(fnd.path("state/home/take/payloads")).unwrap();
     let values: Vec<serde_json::Value> = payloads
         .lines()
@@ -121,15 +135,14 @@ printf '%s\\n' \"$(printf '%s' \"$FND_FILE\" | od -An -v -tx1 | tr -d ' \\n')\" 
 
     put(&directory, "before.csv", "changed");
     let modified = wait_until("the changed file", PATIENCE, || {
-        let ids = runs(&fnd, "take").into_iter().map(|run| run.id);
+        let ids = runs(fnd, "take").into_iter().map(|run| run.id);
         let mut causes = ids.map(|id| fnd.invocation(id).cause);
         causes.find(|cause| matches!(cause, Some(Cause::File(file)) if file.event.as_str() == "modified"))
     });
     assert!(matches!(modified, Some(Cause::File(file)) if file.path.ends_with("in/before.csv")));
-    let newest = runs(&fnd, "take")[0].id.to_string();
+    let newest = runs(fnd, "take")[0].id.to_string();
     let shown = fnd.ctl(&["history", "--id", &newest]).expect_code(0).out();
     assert!(shown.contains("in/before.csv (modified)"), "{shown}");
-    fnd.finish();
 }
 
 #[test]
@@ -199,13 +212,11 @@ fn each_content_runs_once_over_kills_restarts_and_renames() {
     fnd.finish();
 }
 
-#[test]
-fn files_go_where_the_manifest_says() {
-    let fnd = Fnd::start();
-    let directory = fnd.shared_directory("in");
+fn files_go_where_the_manifest_says(fnd: &Fnd) {
+    let directory = fnd.shared_directory("sorted");
     let actions = "then = \"move:done\"\nfailed = \"move:../failed\"\n[retry]\nretries = 0";
     drop(fnd.shared_directory("failed"));
-    drop_function(&fnd, "sort", &entry(&directory, actions), "[[ $FND_FILE != *bad* ]]\n");
+    drop_function(fnd, "sort", &entry(&directory, actions), "[[ $FND_FILE != *bad* ]]\n");
     for name in ["good-1", "bad-1", "good-2"] {
         put(&directory, name, name);
     }
@@ -224,11 +235,11 @@ fn files_go_where_the_manifest_says() {
     });
     assert_eq!(names(&done), ["good-1", "good-1.1", "good-2"]);
     assert_eq!(fs::read_to_string(done.join("good-1")).unwrap(), "good-1");
-    assert_eq!(runs(&fnd, "sort").len(), 4);
+    assert_eq!(runs(fnd, "sort").len(), 4);
 
     let other = fnd.shared_directory("other");
     drop_function(
-        &fnd,
+        fnd,
         "drain",
         &entry(&other, "then = \"delete\"\nbatch = 10"),
         "cat >>\"$STATE_DIRECTORY/journal\"\n",
@@ -239,15 +250,14 @@ fn files_go_where_the_manifest_says() {
     wait_until("the files are deleted", PATIENCE, || {
         names(&other).is_empty().then_some(())
     });
-    wait_quiet(&fnd, "drain");
-    let lists: Vec<serde_json::Value> = serde_json::Deserializer::from_str(&journal(&fnd, "drain").join(""))
+    wait_quiet(fnd, "drain");
+    let lists: Vec<serde_json::Value> = serde_json::Deserializer::from_str(&journal(fnd, "drain").join(""))
         .into_iter()
         .collect::<Result<_, _>>()
         .unwrap();
     let counts: Vec<usize> = lists.iter().map(|list| list.as_array().unwrap().len()).collect();
     assert_eq!(counts.iter().sum::<usize>(), 25, "{counts:?}");
     assert!(counts.iter().all(|count| *count <= 10), "{counts:?}");
-    fnd.finish();
 }
 
 #[test]
@@ -324,18 +334,16 @@ fn what_is_done_with_a_file_follows_a_redrive_and_a_replay_too() {
     fnd.finish();
 }
 
-#[test]
-fn a_directory_may_come_later_go_and_be_replaced() {
-    let fnd = Fnd::start();
+fn a_directory_may_come_later_go_and_be_replaced(fnd: &Fnd) {
     let around = fnd.shared_directory("around");
     let directory = around.join("in");
-    drop_function(&fnd, "later", &entry(&directory, ""), KEEP_BOOKS);
+    drop_function(fnd, "later", &entry(&directory, ""), KEEP_BOOKS);
     let status = fnd.wait_function("later", "warned", |status| status.warning.is_some());
     assert!(status.warning.as_ref().unwrap().contains("around/in"), "{status:?}");
     drop(fnd.wait_problem("around/in"));
     fs::create_dir(&directory).unwrap();
     put(&directory, "first", "1");
-    wait_journal(&fnd, "later", &["first".to_owned()]);
+    wait_journal(fnd, "later", &["first".to_owned()]);
     drop(fnd.wait_function("later", "without a warning", |status| status.warning.is_none()));
     fs::remove_dir_all(&directory).unwrap();
     drop(fnd.wait_function("later", "warned", |status| status.warning.is_some()));
@@ -343,8 +351,7 @@ fn a_directory_may_come_later_go_and_be_replaced() {
     fs::create_dir(&made).unwrap();
     put(&made, "second", "2");
     fs::rename(&made, &directory).unwrap();
-    wait_journal(&fnd, "later", &["first".to_owned(), "second".to_owned()]);
-    fnd.finish();
+    wait_journal(fnd, "later", &["first".to_owned(), "second".to_owned()]);
 }
 
 /// A function has a view of its own, made when its launcher or its warm worker started, in which nobody mounts later.
@@ -387,88 +394,77 @@ fn what_is_mounted_over_a_watched_directory_is_what_the_function_sees() {
     fnd.finish();
 }
 
-#[test]
-fn only_new_files_count_if_the_manifest_says_so() {
-    let fnd = Fnd::start();
-    let directory = fnd.shared_directory("in");
+fn only_new_files_count_if_the_manifest_says_so(fnd: &Fnd) {
+    let directory = fnd.shared_directory("new");
     put(&directory, "old", "1");
     // Shorter than the pause between two tries below: each try begins the quiet time anew.
     let manifest = entry(&directory, "existing = false").replace("20ms", "1ms");
-    drop_function(&fnd, "fresh", &manifest, KEEP_BOOKS);
+    drop_function(fnd, "fresh", &manifest, KEEP_BOOKS);
     wait_until("the watch", PATIENCE, || {
         put(&directory, "new", "2");
-        (!journal(&fnd, "fresh").is_empty()).then_some(())
+        (!journal(fnd, "fresh").is_empty()).then_some(())
     });
-    wait_quiet(&fnd, "fresh");
-    let seen = journal(&fnd, "fresh");
+    wait_quiet(fnd, "fresh");
+    let seen = journal(fnd, "fresh");
     assert!(seen.iter().all(|name| name == "new"), "{seen:?}");
     put(&directory, "old", "changed");
     wait_until("the changed old file", PATIENCE, || {
-        journal(&fnd, "fresh").contains(&"old".to_owned()).then_some(())
+        journal(fnd, "fresh").contains(&"old".to_owned()).then_some(())
     });
-    fnd.finish();
 }
 
-#[test]
-fn a_disabled_function_leaves_its_files_and_a_deleted_one_is_forgotten() {
-    let fnd = Fnd::start();
-    let directory = fnd.shared_directory("in");
+fn a_disabled_function_leaves_its_files_and_a_deleted_one_is_forgotten(fnd: &Fnd) {
+    let directory = fnd.shared_directory("taken");
     let manifest = entry(&directory, "");
-    drop_function(&fnd, "take", &manifest, KEEP_BOOKS);
+    drop_function(fnd, "taker", &manifest, KEEP_BOOKS);
     put(&directory, "a", "a");
-    wait_journal(&fnd, "take", &["a".to_owned()]);
-    drop(fnd.ctl(&["disable", "take"]).expect_code(0));
+    wait_journal(fnd, "taker", &["a".to_owned()]);
+    drop(fnd.ctl(&["disable", "taker"]).expect_code(0));
     put(&directory, "b", "b");
-    drop(fnd.ctl(&["enable", "take"]).expect_code(0));
-    wait_journal(&fnd, "take", &["a".to_owned(), "b".to_owned()]);
+    drop(fnd.ctl(&["enable", "taker"]).expect_code(0));
+    wait_journal(fnd, "taker", &["a".to_owned(), "b".to_owned()]);
     // A new version goes on where the old one was.
-    drop_function(&fnd, "take", &manifest, &format!("true\n{KEEP_BOOKS}"));
+    drop_function(fnd, "taker", &manifest, &format!("true\n{KEEP_BOOKS}"));
     put(&directory, "c", "c");
-    wait_journal(&fnd, "take", &["a".to_owned(), "b".to_owned(), "c".to_owned()]);
-    fnd.remove("take.sh");
-    fnd.wait_gone("take");
-    drop_function(&fnd, "take", &manifest, KEEP_BOOKS);
+    wait_journal(fnd, "taker", &["a".to_owned(), "b".to_owned(), "c".to_owned()]);
+    fnd.remove("taker.sh");
+    fnd.wait_gone("taker");
+    drop_function(fnd, "taker", &manifest, KEEP_BOOKS);
     let all = ["a", "a", "b", "b", "c", "c"].map(str::to_owned);
-    wait_journal(&fnd, "take", &all);
-    fnd.finish();
+    wait_journal(fnd, "taker", &all);
 }
 
-#[test]
-fn a_watcher_has_the_rights_of_its_function_and_comes_back() {
+fn a_watcher_has_the_rights_of_its_function_and_comes_back(fnd: &Fnd) {
     require!(root, cgroup);
-    let fnd = Fnd::start();
     let secret = fnd.path("secret");
     fs::create_dir(&secret).unwrap();
     fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     put(&secret, "a", "a");
-    drop_function(&fnd, "nosy", &entry(&secret, ""), KEEP_BOOKS);
+    drop_function(fnd, "nosy", &entry(&secret, ""), KEEP_BOOKS);
     let status = fnd.wait_function("nosy", "warned", |status| status.warning.is_some());
     assert!(status.warning.as_ref().unwrap().contains("ermission"), "{status:?}");
-    assert!(journal(&fnd, "nosy").is_empty());
+    assert!(journal(fnd, "nosy").is_empty());
 
-    let directory = fnd.shared_directory("in");
+    let directory = fnd.shared_directory("killed");
     // It kills its own watcher, which is of the same user.
     drop_function(
-        &fnd,
+        fnd,
         "killer",
         &entry(&directory, ""),
         &format!("{KEEP_BOOKS}pkill -KILL -u \"$(id -u)\" -f -- --watch || true\n"),
     );
     put(&directory, "a", "a");
-    wait_journal(&fnd, "killer", &["a".to_owned()]);
+    wait_journal(fnd, "killer", &["a".to_owned()]);
     put(&directory, "b", "b");
-    wait_journal(&fnd, "killer", &["a".to_owned(), "b".to_owned()]);
-    fnd.finish();
+    wait_journal(fnd, "killer", &["a".to_owned(), "b".to_owned()]);
 }
 
-#[test]
-fn watchers_and_runs_of_many_functions_start_side_by_side() {
-    let fnd = Fnd::start();
-    let directory = fnd.shared_directory("in");
+fn watchers_and_runs_of_many_functions_start_side_by_side(fnd: &Fnd) {
+    let directory = fnd.shared_directory("many");
     for number in 0..24 {
         put(&directory, &number.to_string(), "content");
         let manifest = format!("on_load = true\n{}pattern = \"{number}\"", entry(&directory, ""));
-        drop_function(&fnd, &format!("f{number}"), &manifest, "true\n");
+        drop_function(fnd, &format!("f{number}"), &manifest, "true\n");
     }
     let all = wait_until("a run of each by being there and by its file", PATIENCE, || {
         let runs = (0..24).flat_map(|number| fnd.history(&format!("f{number}")));
@@ -477,20 +473,17 @@ fn watchers_and_runs_of_many_functions_start_side_by_side() {
     });
     let failed: Vec<_> = all.iter().filter(|run| run.state != RunState::Succeeded).collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    fnd.finish();
 }
 
-#[test]
-fn a_full_queue_leaves_files_in_their_directory() {
-    let fnd = Fnd::start();
-    let directory = fnd.shared_directory("in");
+fn a_full_queue_leaves_files_in_their_directory(fnd: &Fnd) {
+    let directory = fnd.shared_directory("narrow");
     let gate = fnd.shared_directory("gate");
     let manifest = format!("{}[pool]\nmax = 1\n[queue]\nmax = 1", entry(&directory, ""));
     let code = format!(
         "until [[ -e {}/go ]]; do sleep 0.02; done\n{KEEP_BOOKS}",
         gate.display()
     );
-    drop_function(&fnd, "narrow", &manifest, &code);
+    drop_function(fnd, "narrow", &manifest, &code);
     let mut expected = Vec::new();
     for number in 10..40 {
         put(&directory, &number.to_string(), "content");
@@ -504,7 +497,7 @@ fn a_full_queue_leaves_files_in_their_directory() {
             .then_some(())
     });
     fs::write(gate.join("go"), "").unwrap();
-    wait_journal(&fnd, "narrow", &expected);
+    wait_journal(fnd, "narrow", &expected);
     assert!(
         fnd.history("narrow").iter().all(|run| run.state == RunState::Succeeded),
         "none is refused"
@@ -514,18 +507,14 @@ fn a_full_queue_leaves_files_in_their_directory() {
         .lines()
         .find(|line| line.contains("queue") && line.contains("narrow") && line.contains("rejected"));
     assert_eq!(dropped, None, "{metrics}");
-    fnd.finish();
 }
 
-#[test]
-fn mistakes_name_their_place() {
-    let fnd = Fnd::start_with(&Setup::default());
+fn mistakes_name_their_place(fnd: &Fnd) {
     let functions: PathBuf = fnd.path("functions");
-    drop_function(&fnd, "itself", &entry(&functions, ""), "true\n");
+    drop_function(fnd, "itself", &entry(&functions, ""), "true\n");
     let error = fnd.wait_error("itself").error.unwrap();
     assert!(
         error.contains("itself.sh:3") && error.contains("contains the function itself"),
         "{error}"
     );
-    fnd.finish();
 }

@@ -51,15 +51,26 @@ fn wait_call(fnd: &Fnd, name: &str, after: InvocationId) -> Value {
     called.into_iter().next().unwrap()
 }
 
+/// The count of calls comes first.
 #[test]
-fn each_end_calls_its_functions_with_the_record() {
+fn calls_after_an_end() {
     let fnd = Fnd::start();
+    each_end_calls_its_functions_with_the_record(&fnd);
+    a_handler_has_hooks_too_and_its_output_is_passed_on(&fnd);
+    a_call_that_fails_is_shown_where_the_hook_says_so(&fnd);
+    a_disabled_function_is_not_called_and_that_is_recorded(&fnd);
+    a_chain_ends_after_eight_calls(&fnd);
+    the_version_that_closes_a_cycle_is_refused(&fnd);
+    fnd.finish();
+}
+
+fn each_end_calls_its_functions_with_the_record(fnd: &Fnd) {
     for name in ["good.sh", "bad.sh", "always.sh"] {
-        put(&fnd, name, ECHO);
+        put(fnd, name, ECHO);
     }
     let hooks = "[hooks]\non_success = [\"good\"]\non_failure = [\"bad\"]\non_completion = [\"always\"]";
     put(
-        &fnd,
+        fnd,
         "job.sh",
         &with(
             hooks,
@@ -67,7 +78,7 @@ fn each_end_calls_its_functions_with_the_record() {
         ),
     );
     let succeeded = fnd.queue("job", "{\"exit\": 0}");
-    let called = wait_call(&fnd, "good", succeeded);
+    let called = wait_call(fnd, "good", succeeded);
     assert_eq!(called["record"]["state"], "succeeded");
     assert_eq!(called["record"]["function"], "job");
     assert_eq!(called["result"], json!({"n": 7}));
@@ -75,16 +86,16 @@ fn each_end_calls_its_functions_with_the_record() {
     let mut lines: Vec<_> = called["output"].as_str().unwrap().lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["one", "two"]);
-    assert_eq!(wait_call(&fnd, "always", succeeded)["record"]["state"], "succeeded");
+    assert_eq!(wait_call(fnd, "always", succeeded)["record"]["state"], "succeeded");
 
     let failed = fnd.queue("job", "{\"exit\": 3}");
-    let called = wait_call(&fnd, "bad", failed);
+    let called = wait_call(fnd, "bad", failed);
     assert_eq!(
         (&called["record"]["reason"], &called["record"]["message"]),
         (&json!("exit-3"), &json!("two"))
     );
-    let _ = wait_call(&fnd, "always", failed);
-    assert_eq!((calls(&fnd, "good").len(), calls(&fnd, "bad").len()), (1, 1));
+    let _ = wait_call(fnd, "always", failed);
+    assert_eq!((calls(fnd, "good").len(), calls(fnd, "bad").len()), (1, 1));
     let view = fnd.wait_run("bad");
     let cause = serde_json::to_value(view.cause).unwrap();
     assert_eq!(
@@ -97,20 +108,16 @@ fn each_end_calls_its_functions_with_the_record() {
             .text()
             .contains("fnd_hooks_total{outcome=\"succeeded\"} 4")
     );
-    fnd.finish();
 }
 
-#[test]
-fn a_handler_has_hooks_too_and_its_output_is_passed_on() {
-    let fnd = Fnd::start();
-    put(&fnd, "told.sh", ECHO);
+fn a_handler_has_hooks_too_and_its_output_is_passed_on(fnd: &Fnd) {
+    put(fnd, "told.sh", ECHO);
     let code = "import sys\ndef handler(event, context):\n    print('printed')\n    raise ValueError('no')\n";
-    put(&fnd, "api.py", &with("[hooks]\non_failure = [\"told\"]", code));
+    put(fnd, "api.py", &with("[hooks]\non_failure = [\"told\"]", code));
     let answer = fnd.invoke("api", "{}");
     assert_eq!(answer.status, 500);
-    let called = wait_call(&fnd, "told", Fnd::id_of(&answer));
+    let called = wait_call(fnd, "told", Fnd::id_of(&answer));
     assert!(called["output"].as_str().unwrap().contains("printed"), "{called}");
-    fnd.finish();
 }
 
 /// The end comes before the functions are known again, and the call waits until they are.
@@ -139,15 +146,13 @@ fn a_run_that_ended_while_fnd_was_away_passes_its_output_on() {
     fnd.finish();
 }
 
-#[test]
-fn a_call_that_fails_is_shown_where_the_hook_says_so() {
-    let fnd = Fnd::start();
-    put(&fnd, "fails.sh", &with("", "exit 1\n"));
-    put(&fnd, "quiet.sh", &with("[hooks]\non_success = [\"fails\"]", "true\n"));
+fn a_call_that_fails_is_shown_where_the_hook_says_so(fnd: &Fnd) {
+    put(fnd, "fails.sh", &with("", "exit 1\n"));
+    put(fnd, "quiet.sh", &with("[hooks]\non_success = [\"fails\"]", "true\n"));
     let item = "[hooks]\non_success = [{ call = \"fails\", on_failure = \"fail\" }]";
-    put(&fnd, "loud.sh", &with(item, "true\n"));
+    put(fnd, "loud.sh", &with(item, "true\n"));
     let missing = "[hooks]\non_success = [{ call = \"nobody\", on_failure = \"fail\" }]";
-    put(&fnd, "lost.sh", &with(missing, "true\n"));
+    put(fnd, "lost.sh", &with(missing, "true\n"));
     let quiet = fnd.queue("quiet", "");
     for name in ["loud", "lost"] {
         let id = fnd.queue(name, "");
@@ -172,30 +177,24 @@ fn a_call_that_fails_is_shown_where_the_hook_says_so() {
     );
     let shown = fnd.ctl(&["show", "lost"]);
     assert!(shown.out().contains("there is no such function"), "{shown}");
-    fnd.finish();
 }
 
-#[test]
-fn a_disabled_function_is_not_called_and_that_is_recorded() {
-    let fnd = Fnd::start();
-    put(&fnd, "told.sh", ECHO);
-    put(&fnd, "job.sh", &with("[hooks]\non_success = [\"told\"]", "true\n"));
-    let _ = fnd.ctl(&["disable", "told"]).expect_code(0);
-    let _ = fnd.wait_end(fnd.queue("job", ""));
+fn a_disabled_function_is_not_called_and_that_is_recorded(fnd: &Fnd) {
+    put(fnd, "silent.sh", ECHO);
+    put(fnd, "caller.sh", &with("[hooks]\non_success = [\"silent\"]", "true\n"));
+    let _ = fnd.ctl(&["disable", "silent"]).expect_code(0);
+    let _ = fnd.wait_end(fnd.queue("caller", ""));
     let skipped = wait_until("the call to be recorded", PATIENCE, || {
-        fnd.history("told").into_iter().next()
+        fnd.history("silent").into_iter().next()
     });
     assert_eq!(skipped.reason.unwrap().to_string(), "skipped-disabled");
     assert_eq!(skipped.trigger, Trigger::Hook);
-    fnd.finish();
 }
 
-#[test]
-fn a_chain_ends_after_eight_calls() {
-    let fnd = Fnd::start();
+fn a_chain_ends_after_eight_calls(fnd: &Fnd) {
     for n in 0..10 {
         let hooks = format!("[hooks]\non_success = [\"f{}\"]", n + 1);
-        put(&fnd, &format!("f{n}.sh"), &with(&hooks, "true\n"));
+        put(fnd, &format!("f{n}.sh"), &with(&hooks, "true\n"));
     }
     let _ = fnd.wait_end(fnd.queue("f0", ""));
     let skipped = fnd.wait_run("f9");
@@ -205,14 +204,11 @@ fn a_chain_ends_after_eight_calls() {
     );
     assert_eq!(fnd.history("f8").len(), 1);
     assert_eq!(fnd.history("f10").len(), 0);
-    fnd.finish();
 }
 
-#[test]
-fn the_version_that_closes_a_cycle_is_refused() {
-    let fnd = Fnd::start();
-    put(&fnd, "a.sh", &with("[hooks]\non_success = [\"b\"]", "echo a\n"));
-    put(&fnd, "b.sh", &with("", "echo b\n"));
+fn the_version_that_closes_a_cycle_is_refused(fnd: &Fnd) {
+    put(fnd, "a.sh", &with("[hooks]\non_success = [\"b\"]", "echo a\n"));
+    put(fnd, "b.sh", &with("", "echo b\n"));
     fnd.drop_file("b.sh", &with("[hooks]\non_success = [\"a\"]", "echo b2\n"));
     let error = wait_until("the new version to be refused", PATIENCE, || {
         fnd.function("b").unwrap().error.clone()
@@ -220,12 +216,11 @@ fn the_version_that_closes_a_cycle_is_refused() {
     assert!(error.contains("b -> a -> b"), "{error}");
     assert_eq!(fnd.run("b", "").0.text().trim(), "b", "the version before serves");
     // When the cycle is broken elsewhere, the version is taken by itself.
-    put(&fnd, "a.sh", &with("", "echo a2\n"));
+    put(fnd, "a.sh", &with("", "echo a2\n"));
     wait_until("the new version to serve", PATIENCE, || {
         fnd.function("b").unwrap().error.is_none().then_some(())
     });
     assert_eq!(fnd.run("b", "").0.text().trim(), "b2");
-    fnd.finish();
 }
 
 #[test]

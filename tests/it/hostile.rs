@@ -18,11 +18,21 @@ const SCRIPT: &str = "# /// fnd\n# on_load = false\n# ///\necho fine\n";
 /// The user `nobody` of every Debian.
 const NOBODY: u32 = 65534;
 
-/// The owner of a file decides what it may ask for, and a hard link has the owner of the file that it links.
+/// The list of all functions comes first.
 #[test]
-fn a_hard_link_to_a_file_of_another_user_has_only_that_users_rights() {
-    require!(root);
+fn signals_links_callers_and_clients() {
     let fnd = Fnd::start();
+    fndctl_reads_answers_of_another_version(&fnd);
+    a_client_that_is_killed_in_a_stream_leaves_nothing(&fnd);
+    a_caller_is_who_connected_whatever_it_sends(&fnd);
+    a_thousand_reload_signals_end_in_one_state_that_serves(&fnd);
+    a_hard_link_to_a_file_of_another_user_has_only_that_users_rights(&fnd);
+    fnd.finish();
+}
+
+/// The owner of a file decides what it may ask for, and a hard link has the owner of the file that it links.
+fn a_hard_link_to_a_file_of_another_user_has_only_that_users_rights(fnd: &Fnd) {
+    require!(root);
     let original = fnd.path("of-nobody.sh");
     fs::write(
         &original,
@@ -39,12 +49,9 @@ fn a_hard_link_to_a_file_of_another_user_has_only_that_users_rights() {
     fs::write(&original, SCRIPT).unwrap();
     fnd.wait_ready("linked");
     assert_eq!(fnd.run("linked", "").0.text().trim(), "fine");
-    fnd.finish();
 }
 
-#[test]
-fn a_thousand_reload_signals_end_in_one_state_that_serves() {
-    let fnd = Fnd::start();
+fn a_thousand_reload_signals_end_in_one_state_that_serves(fnd: &Fnd) {
     fnd.drop_file("x.sh", SCRIPT);
     fnd.wait_ready("x");
     for _ in 0..1000 {
@@ -54,7 +61,6 @@ fn a_thousand_reload_signals_end_in_one_state_that_serves() {
     fnd.wait_ready("y");
     let _ = fnd.ctl(&["reload"]).expect_code(0);
     assert_eq!(fnd.run("x", "").0.text().trim(), "fine");
-    fnd.finish();
 }
 
 /// A program that is started with closed standard streams gets them as the first files that it opens: no file of fnd may
@@ -144,16 +150,14 @@ fn python_as(uid: u32, code: &str) -> String {
 }
 
 /// The kernel says who connected. Nothing that a caller sends, and nothing that it becomes later, changes that.
-#[test]
-fn a_caller_is_who_connected_whatever_it_sends() {
+fn a_caller_is_who_connected_whatever_it_sends(fnd: &Fnd) {
     require!(root);
-    let fnd = Fnd::start();
-    fnd.drop_file("x.sh", SCRIPT);
-    fnd.wait_ready("x");
+    fnd.drop_file("asked.sh", SCRIPT);
+    fnd.wait_ready("asked");
     fs::set_permissions(fnd.socket(), fs::Permissions::from_mode(0o666)).unwrap();
     let socket = fnd.socket().display().to_string();
     let connect = format!("import socket, struct, os, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect({socket:?})\n");
-    let request = "POST /v1/functions/x/invoke HTTP/1.1\\r\\nHost: fnd\\r\\nX-Uid: 0\\r\\nX-Forwarded-User: root\\r\\n\
+    let request = "POST /v1/functions/asked/invoke HTTP/1.1\\r\\nHost: fnd\\r\\nX-Uid: 0\\r\\nX-Forwarded-User: root\\r\\n\
                    X-Forwarded-For: 127.0.0.1\\r\\nForwarded: for=127.0.0.1\\r\\nContent-Length: 0\\r\\nConnection: close\\r\\n\\r\\n";
     let answer = "print(s.recv(65536).decode().split('\\r\\n')[0])\n";
     // Headers that name somebody else.
@@ -180,16 +184,13 @@ fn a_caller_is_who_connected_whatever_it_sends() {
     for _ in 0..20 {
         assert_eq!(python_as(NOBODY, &gone), "");
     }
-    assert_eq!(fnd.run("x", "").0.text().trim(), "fine");
+    assert_eq!(fnd.run("asked", "").0.text().trim(), "fine");
     // Three calls of root above, and this one.
-    assert_eq!(fnd.history("x").len(), 4);
-    fnd.finish();
+    assert_eq!(fnd.history("asked").len(), 4);
 }
 
 /// A follower that is killed frees its place; the others read on.
-#[test]
-fn a_client_that_is_killed_in_a_stream_leaves_nothing() {
-    let fnd = Fnd::start();
+fn a_client_that_is_killed_in_a_stream_leaves_nothing(fnd: &Fnd) {
     fnd.drop_file("x.sh", SCRIPT);
     fnd.wait_ready("x");
     let sockets = || {
@@ -219,15 +220,12 @@ fn a_client_that_is_killed_in_a_stream_leaves_nothing() {
     wait_until("their connections to end", PATIENCE, || {
         (sockets() <= before).then_some(())
     });
-    fnd.finish();
 }
 
 /// A newer fnd may say more than this client knows, and an older one less: the client shows what it understands.
-#[test]
-fn fndctl_reads_answers_of_another_version() {
+fn fndctl_reads_answers_of_another_version(fnd: &Fnd) {
     use std::io::{Read as _, Write as _};
     use std::os::unix::net::UnixListener;
-    let fnd = Fnd::start();
     fnd.drop_file("x.sh", SCRIPT);
     fnd.wait_ready("x");
     let mut answer = fnd.client().get("/v1/functions").json::<Value>();
@@ -260,5 +258,4 @@ fn fndctl_reads_answers_of_another_version() {
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     };
     assert_eq!(run.expect_code(0).out().trim(), "x");
-    fnd.finish();
 }

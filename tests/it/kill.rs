@@ -51,9 +51,17 @@ fn one_that_forks_and_ignores_sigterm_is_killed_at_its_timeout() {
     fnd.finish();
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn one_that_listens_to_sigterm_may_clean_up() {
+fn ends_of_processes() {
     let fnd = Fnd::start();
+    one_that_listens_to_sigterm_may_clean_up(&fnd);
+    a_caller_may_ask_for_less_time(&fnd);
+    a_run_that_leaves_processes_in_the_background_says_so(&fnd);
+    fnd.finish();
+}
+
+fn one_that_listens_to_sigterm_may_clean_up(fnd: &Fnd) {
     let script = "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"3s\"\n# grace = \"10s\"\n# ///\ntrap 'echo cleaned; exit 0' TERM\nwhile :; do sleep 0.05; done\n";
     fnd.drop_file("polite.sh", script);
     fnd.wait_ready("polite");
@@ -62,7 +70,6 @@ fn one_that_listens_to_sigterm_may_clean_up() {
     assert_eq!(view.reason.unwrap().to_string(), "timeout");
     assert!(fnd.logs(view.id).iter().any(|line| line.text == "cleaned"));
     assert_eq!(view.attempt_records[0].exit_code, Some(0));
-    fnd.finish();
 }
 
 #[test]
@@ -103,9 +110,7 @@ fn a_fork_bomb_ends_at_its_timeout() {
 }
 
 /// A caller may shorten the timeout, never lengthen it.
-#[test]
-fn a_caller_may_ask_for_less_time() {
-    let fnd = Fnd::start();
+fn a_caller_may_ask_for_less_time(fnd: &Fnd) {
     fnd.drop_file(
         "slow.sh",
         "# /// fnd\n# on_load = false\n# [limits]\n# timeout = \"1m\"\n# grace = \"100ms\"\n# ///\nsleep 1000\n",
@@ -120,7 +125,6 @@ fn a_caller_may_ask_for_less_time() {
         fnd.client().call("POST", path, &[("fnd-timeout", "2m")], b"").status,
         400
     );
-    fnd.finish();
 }
 
 /// After Ctrl-C fnd waits until running work has finished; a second Ctrl-C kills it. No process remains in both cases.
@@ -137,9 +141,7 @@ fn a_second_signal_does_not_wait() {
     fnd.stop_now();
 }
 
-#[test]
-fn a_run_that_leaves_processes_in_the_background_says_so() {
-    let fnd = Fnd::start();
+fn a_run_that_leaves_processes_in_the_background_says_so(fnd: &Fnd) {
     let body = "# /// fnd\n# on_load = false\n# ///\n";
     fnd.drop_file("leaves.sh", &format!("{body}sleep 300 &\n"));
     fnd.drop_file("waits.sh", &format!("{body}sleep 0.1 &\nwait\n"));
@@ -155,5 +157,4 @@ fn a_run_that_leaves_processes_in_the_background_says_so() {
             "{name}: {message}"
         );
     }
-    fnd.finish();
 }

@@ -95,9 +95,20 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// The list of all functions comes first.
 #[test]
-fn the_lines_of_an_example_makefile_run_in_order() {
+fn functions_triggers_and_refusals() {
     let cluster = Cluster::start();
+    the_lines_of_an_example_makefile_run_in_order(&cluster);
+    the_link_completes_the_words_of_kubeless(&cluster);
+    cronjob_triggers_run_functions(&cluster);
+    http_triggers_are_routes_of_the_listener(&cluster);
+    options_arrive_and_an_update_keeps_what_it_does_not_name(&cluster);
+    refusals_have_the_words_of_kubeless(&cluster);
+    cluster.fnd.finish();
+}
+
+fn the_lines_of_an_example_makefile_run_in_order(cluster: &Cluster) {
     let deployed = cluster
         .run("function deploy get-python --runtime python3.7 --handler helloget.foo --from-file helloget.py")
         .expect_code(0);
@@ -149,12 +160,9 @@ fn the_lines_of_an_example_makefile_run_in_order() {
     );
     let top = cluster.out("function stats");
     assert!(top.contains("post-python") && !top.contains("get-python"), "{top}");
-    cluster.fnd.finish();
 }
 
-#[test]
-fn options_arrive_and_an_update_keeps_what_it_does_not_name() {
-    let cluster = Cluster::start();
+fn options_arrive_and_an_update_keeps_what_it_does_not_name(cluster: &Cluster) {
     let show = "import os\nimport helper\ndef foo(event, context):\n    \
                 return {'env': {name: os.environ.get(name) for name in ('foo', 'bar', 'one')}, 'limit': context['memory-limit'], \
                 'timeout': context['timeout'], 'helper': helper.NAME}\n";
@@ -251,12 +259,9 @@ fn options_arrive_and_an_update_keeps_what_it_does_not_name() {
             .fails(2, "function update plain -f helloget.py")
             .contains("You must specify handler")
     );
-    cluster.fnd.finish();
 }
 
-#[test]
-fn cronjob_triggers_run_functions() {
-    let cluster = Cluster::start();
+fn cronjob_triggers_run_functions(cluster: &Cluster) {
     cluster.write("data.py", "def handler(event, context):\n    return event['data']\n");
     cluster.out("function deploy post -r python --handler data.handler -f data.py");
     cluster.out("function deploy other -r python --handler helloget.foo -f helloget.py --schedule '0 0 1 1 *'");
@@ -331,12 +336,9 @@ fn cronjob_triggers_run_functions() {
     }
     cluster.out("function delete other");
     assert_eq!(rows(), [""; 0]);
-    cluster.fnd.finish();
 }
 
-#[test]
-fn http_triggers_are_routes_of_the_listener() {
-    let cluster = Cluster::start();
+fn http_triggers_are_routes_of_the_listener(cluster: &Cluster) {
     cluster.out("function deploy get -r python --handler helloget.foo -f helloget.py");
     let created = cluster
         .run("trigger http create web --function-name get --path hello --cors-enable --gateway nginx --enableTLSAcme")
@@ -374,12 +376,9 @@ fn http_triggers_are_routes_of_the_listener() {
     cluster.out("trigger http delete web");
     wait_until("no route", PATIENCE, || (answer("/other").0 != 200).then_some(()));
     assert_ne!(answer("/other/a").0, 200);
-    cluster.fnd.finish();
 }
 
-#[test]
-fn refusals_have_the_words_of_kubeless() {
-    let cluster = Cluster::start();
+fn refusals_have_the_words_of_kubeless(cluster: &Cluster) {
     cluster.write("hello-loop.py", "def foo(event, context):\n    while 1: pass\n");
     cluster.write(
         "fails.py",
@@ -482,7 +481,6 @@ fn refusals_have_the_words_of_kubeless() {
             .fails(2, "function update single -f helloget.py")
             .contains("an upload of one file")
     );
-    cluster.fnd.finish();
 }
 
 /// The Makefile of our own that the documents name, as far as it needs only Python.
@@ -544,9 +542,7 @@ fn an_administrator_without_access_to_the_files_changes_triggers() {
     cluster.fnd.finish();
 }
 
-#[test]
-fn the_link_completes_the_words_of_kubeless() {
-    let cluster = Cluster::start();
+fn the_link_completes_the_words_of_kubeless(cluster: &Cluster) {
     let script = cluster.out("completion bash");
     assert!(script.contains("kubeless") && !script.contains("fndctl "), "{script}");
     let mut command = cluster.command("");
@@ -557,5 +553,4 @@ fn the_link_completes_the_words_of_kubeless() {
         assert!(words.contains(word), "{words}");
     }
     assert!(cluster.out("--help").contains("function"));
-    cluster.fnd.finish();
 }

@@ -7,9 +7,21 @@ use fnd_tests::{Fnd, wait_until};
 const QUICK: &str = "# /// fnd\n# on_load = false\n# ///\necho '{\"kept\": true}'\necho words >&2\n";
 const SLOW: &str = "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nsleep 1000\n";
 
+/// Each of these has functions of its own.
 #[test]
-fn a_restart_shows_the_same_history_and_runs_nothing_again() {
+fn history_and_work_over_stops_and_crashes() {
     let mut fnd = Fnd::start();
+    a_second_daemon_on_the_same_state_is_refused(&fnd);
+    a_restart_shows_the_same_history_and_runs_nothing_again(&mut fnd);
+    a_stop_right_after_a_run_is_clean(&mut fnd);
+    temporary_files_do_not_outlive_a_crash(&mut fnd);
+    what_was_queued_at_a_crash_goes_on(&mut fnd);
+    an_interrupted_attempt_is_retried_where_the_policy_says_so(&mut fnd);
+    a_retry_that_waits_survives_a_restart(&mut fnd);
+    fnd.finish();
+}
+
+fn a_restart_shows_the_same_history_and_runs_nothing_again(fnd: &mut Fnd) {
     fnd.drop_file("quick.sh", QUICK);
     fnd.drop_file("loaded.sh", "echo loaded\n");
     fnd.wait_ready("quick");
@@ -26,7 +38,6 @@ fn a_restart_shows_the_same_history_and_runs_nothing_again() {
     let function = fnd.function("quick").unwrap();
     assert_eq!((function.runs, function.failures), (5, 0));
     assert_eq!(fnd.history("loaded").len(), 1);
-    fnd.finish();
 }
 
 /// After SIGKILL, as after a crash, running attempts are `interrupted` and are not run again.
@@ -53,9 +64,7 @@ fn invocations(directory: &std::path::Path) -> usize {
 }
 
 /// Files in `TMPDIR` are removed with their invocation, also if a crash ended it.
-#[test]
-fn temporary_files_do_not_outlive_a_crash() {
-    let mut fnd = Fnd::start();
+fn temporary_files_do_not_outlive_a_crash(fnd: &mut Fnd) {
     let script = "# /// fnd\n# on_load = false\n# ///\nhead -c 1000 /dev/zero >\"$TMPDIR/scratch\"\nsleep 1000\n";
     fnd.drop_file("scratch.sh", script);
     fnd.wait_ready("scratch");
@@ -79,14 +88,11 @@ fn temporary_files_do_not_outlive_a_crash() {
     wait_until("their files to be removed", PATIENCE, || {
         (invocations(&temporary) == 0).then_some(())
     });
-    fnd.finish();
 }
 
 /// fnd closes the connection only after the spawner has answered, so the spawner never writes to a closed connection,
 /// and all work is finished.
-#[test]
-fn a_stop_right_after_a_run_is_clean() {
-    let mut fnd = Fnd::start();
+fn a_stop_right_after_a_run_is_clean(fnd: &mut Fnd) {
     fnd.drop_file(
         "writes.sh",
         "# /// fnd\n# on_load = false\n# ///\nhead -c 1000 /dev/zero >\"$TMPDIR/scratch\"\n",
@@ -106,13 +112,10 @@ fn a_stop_right_after_a_run_is_clean() {
         }
         fnd.launch();
     }
-    fnd.finish();
 }
 
 /// 202 means durable: the next fnd runs accepted work that had not begun, once.
-#[test]
-fn what_was_queued_at_a_crash_goes_on() {
-    let mut fnd = Fnd::start();
+fn what_was_queued_at_a_crash_goes_on(fnd: &mut Fnd) {
     let gate = fnd.shared_directory("gate");
     let script = format!(
         "# /// fnd\n# on_load = false\n# [pool]\n# max = 1\n# ///\nuntil [[ -e {0}/go ]]; do sleep 0.02; done\necho ran >>{0}/\"$FND_INVOCATION\"\n",
@@ -132,13 +135,10 @@ fn what_was_queued_at_a_crash_goes_on() {
     }
     assert_eq!(fnd.wait_end(running).state, RunState::Interrupted);
     assert!(!gate.join(running.to_string()).exists());
-    fnd.finish();
 }
 
 /// `interrupted` is retried only if `retry.on` names it.
-#[test]
-fn an_interrupted_attempt_is_retried_where_the_policy_says_so() {
-    let mut fnd = Fnd::start();
+fn an_interrupted_attempt_is_retried_where_the_policy_says_so(fnd: &mut Fnd) {
     let script = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"10ms\"\n# on = [\"interrupted\"]\n# ///\n((FND_ATTEMPT == 2)) || sleep 1000\necho again\n";
     fnd.drop_file("again.sh", script);
     fnd.wait_ready("again");
@@ -154,12 +154,9 @@ fn an_interrupted_attempt_is_retried_where_the_policy_says_so() {
         .map(|attempt| attempt.reason.to_string())
         .collect();
     assert_eq!(reasons, ["interrupted", "ok"]);
-    fnd.finish();
 }
 
-#[test]
-fn a_retry_that_waits_survives_a_restart() {
-    let mut fnd = Fnd::start();
+fn a_retry_that_waits_survives_a_restart(fnd: &mut Fnd) {
     let script = "# /// fnd\n# on_load = false\n# [retry]\n# retries = 1\n# interval = \"5s\"\n# jitter = \"none\"\n# ///\n((FND_ATTEMPT == 2)) || exit 1\necho second\n";
     fnd.drop_file("patient.sh", script);
     fnd.wait_ready("patient");
@@ -169,17 +166,13 @@ fn a_retry_that_waits_survives_a_restart() {
     fnd.launch();
     let view = fnd.wait_end(id);
     assert_eq!((view.state, view.attempts), (RunState::Succeeded, 2));
-    fnd.finish();
 }
 
-#[test]
-fn a_second_daemon_on_the_same_state_is_refused() {
-    let fnd = Fnd::start();
+fn a_second_daemon_on_the_same_state_is_refused(fnd: &Fnd) {
     let status = fnd.command().status().unwrap();
     assert_eq!(status.code(), Some(75), "{}", fnd.log());
     // The first daemon is not affected.
     assert!(fnd.client().get("/healthz").status.is_success());
-    fnd.finish();
 }
 
 /// If the spawner dies, its processes die with it. fnd reports it and ends, too; the service manager decides about a

@@ -21,28 +21,34 @@ fn one_that_allocates_past_its_limit_is_reported_as_oom() {
     fnd.finish();
 }
 
-/// The exit code alone would hide the kill: a child is killed at the limit, and its parent exits with 0.
+/// Each of these has a function of its own.
 #[test]
-fn the_oom_of_a_child_is_not_hidden() {
-    require!(root, cgroup);
+fn limits_of_one_function() {
     let fnd = Fnd::start();
+    the_oom_of_a_child_is_not_hidden(&fnd);
+    the_pids_limit_is_named_when_it_made_the_attempt_fail(&fnd);
+    open_files_and_file_size(&fnd);
+    memory_and_cpu_of_an_attempt_are_recorded(&fnd);
+    sizes_are_presets(&fnd);
+    fnd.finish();
+}
+
+/// The exit code alone would hide the kill: a child is killed at the limit, and its parent exits with 0.
+fn the_oom_of_a_child_is_not_hidden(fnd: &Fnd) {
+    require!(root, cgroup);
     let code = "python3 -c 'data = b\"x\" * (400 << 20)' &\nwait\nexit 0\n";
     fnd.install_beside("parent.sh", "[limits]\nmemory = \"64M\"", code);
     let (_, view) = fnd.run("parent", "");
     assert_eq!(view.reason.unwrap().to_string(), "oom", "{}", view.message);
-    fnd.finish();
 }
 
-#[test]
-fn the_pids_limit_is_named_when_it_made_the_attempt_fail() {
+fn the_pids_limit_is_named_when_it_made_the_attempt_fail(fnd: &Fnd) {
     require!(root, cgroup);
-    let fnd = Fnd::start();
     let code = "import os, sys\nfor n in range(50):\n    try:\n        if os.fork() == 0:\n            os.execvp('sleep', ['sleep', '1000'])\n    except OSError:\n        sys.exit(3)\n";
     fnd.install_beside("forker.py", "[limits]\npids = 10", code);
     let (_, view) = fnd.run("forker", "");
     assert_eq!(view.reason.unwrap().to_string(), "pids", "{}", view.message);
     assert!(view.message.contains("10"), "{}", view.message);
-    fnd.finish();
 }
 
 #[test]
@@ -63,22 +69,17 @@ fn the_cpu_quota_throttles() {
     fnd.finish();
 }
 
-#[test]
-fn open_files_and_file_size() {
-    let fnd = Fnd::start();
+fn open_files_and_file_size(fnd: &Fnd) {
     fnd.install_beside(
         "files.sh",
         "[limits]\nopen_files = 99\nfile_size = \"4K\"",
         "ulimit -n\nulimit -f\n",
     );
     assert_eq!(fnd.invoke("files", "").text(), "99\n4\n");
-    fnd.finish();
 }
 
-#[test]
-fn memory_and_cpu_of_an_attempt_are_recorded() {
+fn memory_and_cpu_of_an_attempt_are_recorded(fnd: &Fnd) {
     require!(root, cgroup);
-    let fnd = Fnd::start();
     fnd.install_beside(
         "measured.py",
         "[limits]\nmemory = \"200M\"",
@@ -87,13 +88,10 @@ fn memory_and_cpu_of_an_attempt_are_recorded() {
     let (_, view) = fnd.run("measured", "");
     let peak = view.attempt_records[0].memory_peak_bytes.unwrap();
     assert!((50 << 20..200 << 20).contains(&peak), "{peak}");
-    fnd.finish();
 }
 
 /// A size is a preset; limits of the manifest win over it.
-#[test]
-fn sizes_are_presets() {
-    let fnd = Fnd::start();
+fn sizes_are_presets(fnd: &Fnd) {
     fnd.drop_file(
         "sized.sh",
         "# /// fnd\n# on_load = false\n# size = \"M\"\n# [limits]\n# memory = \"300M\"\n# ///\n:\n",
@@ -106,7 +104,6 @@ fn sizes_are_presets() {
         "{limits}"
     );
     assert!(limits.to_string().contains("400"), "{limits}");
-    fnd.finish();
 }
 
 /// One core for all: the second function waits until the first has ended.

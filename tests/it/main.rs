@@ -1,6 +1,7 @@
 //! End-to-end tests: real `fnd`, `fnd-spawner` and `fndctl`, one module per feature.
 //!
-//! Each test has an fnd of its own in a private root, and ends by looking that nothing of it is left.
+//! Each test has an fnd of its own in a private root, and ends by looking that nothing of it is left. Checks that need the same fnd
+//! and do not see each other share it: their test calls a function for each of them.
 //!
 //! Files:
 //! - `api`, `asynchronous`, `events`, `metrics`, `traces`, `watch`: the API
@@ -24,11 +25,14 @@
 //! - `foreign`: files of Keptn, Kubeless, Kyma and Rafay are functions
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `hostile`: what people, programs and the machine do to fnd that no feature has in its own tests
+//! - `inputs`: payloads that match a schema
 //! - `kubeless`: the command line of Kubeless
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
+//! - `mcp`: functions as tools of agents, with a client library
 //! - `moving`: what `fndctl import` makes of crontabs, units and other files runs as before
 //! - `nats`: messages of NATS JetStream on one and on several nodes
+//! - `page`: the page in a browser
 //! - `quotas`: homes and caches that are full
 //! - `requests`: what functions see of a request to a route
 //! - `kill`, `retry`, `running`: how runs begin and end
@@ -46,6 +50,7 @@
 //! - `secrets_restored`: secrets over the loss of a machine
 //! - `sources`: code from repositories and web servers
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
+//! - `web`: the web page
 //! - `warnings`: every warning, where it is shown, and what waits because of it
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
@@ -85,6 +90,7 @@ mod handlers;
 mod hooks;
 mod hostile;
 mod http_mode;
+mod inputs;
 mod kill;
 mod kubeless;
 mod last_good;
@@ -92,6 +98,7 @@ mod ledger;
 mod limits;
 mod listener;
 mod lone;
+mod mcp;
 mod memory;
 mod messages;
 mod metrics;
@@ -100,6 +107,7 @@ mod moving;
 mod nats;
 mod new;
 mod output;
+mod page;
 mod quotas;
 mod releases;
 mod reload;
@@ -133,3 +141,4 @@ mod verify;
 mod versions;
 mod warnings;
 mod watch;
+mod web;

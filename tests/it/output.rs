@@ -3,9 +3,21 @@
 use fnd_tests::Fnd;
 use fnd_tests::wait::{PATIENCE, wait_until};
 
+/// Each of these has a function of its own.
 #[test]
-fn both_streams_are_kept_apart() {
+fn output_and_results() {
     let fnd = Fnd::start();
+    both_streams_are_kept_apart(&fnd);
+    too_much_output_is_cut_and_counted(&fnd);
+    a_result_that_is_too_large_is_refused(&fnd);
+    control_characters_are_escaped_where_people_see_them(&fnd);
+    following_ends_with_the_invocation(&fnd);
+    the_output_of_a_deleted_function_is_shown(&fnd);
+    a_flood_of_output_is_survived(&fnd);
+    fnd.finish();
+}
+
+fn both_streams_are_kept_apart(fnd: &Fnd) {
     fnd.install_beside("both.sh", "", "echo out\necho err >&2\nprintf unfinished\n");
     let (_, view) = fnd.run("both", "");
     let lines = fnd.logs(view.id);
@@ -24,13 +36,10 @@ fn both_streams_are_kept_apart() {
         (attempt.stdout_bytes, attempt.stderr_bytes, attempt.dropped_bytes),
         (14, 4, 0)
     );
-    fnd.finish();
 }
 
 /// Head and tail are kept, and the dropped bytes between them are counted exactly.
-#[test]
-fn too_much_output_is_cut_and_counted() {
-    let fnd = Fnd::start();
+fn too_much_output_is_cut_and_counted(fnd: &Fnd) {
     fnd.install_beside(
         "chatty.sh",
         "[limits]\noutput = \"64K\"\n",
@@ -53,13 +62,10 @@ fn too_much_output_is_cut_and_counted() {
         .find(|line| line.stream.as_str() == "fnd")
         .expect("a note says what is missing");
     assert!(note.text.contains(&attempt.dropped_bytes.to_string()), "{note:?}");
-    fnd.finish();
 }
 
 /// A result that is too large is an error; it is not cut.
-#[test]
-fn a_result_that_is_too_large_is_refused() {
-    let fnd = Fnd::start();
+fn a_result_that_is_too_large_is_refused(fnd: &Fnd) {
     fnd.install_beside(
         "fat.sh",
         "[limits]\nresult = \"1K\"\n",
@@ -68,13 +74,10 @@ fn a_result_that_is_too_large_is_refused() {
     let (answer, view) = fnd.run("fat", "");
     assert!(answer.status.is_server_error());
     assert_eq!(view.reason.unwrap().to_string(), "result-too-large");
-    fnd.finish();
 }
 
 /// A function cannot control a terminal or a log with its output.
-#[test]
-fn control_characters_are_escaped_where_people_see_them() {
-    let fnd = Fnd::start();
+fn control_characters_are_escaped_where_people_see_them(fnd: &Fnd) {
     fnd.install_beside(
         "hostile.sh",
         "",
@@ -83,13 +86,13 @@ fn control_characters_are_escaped_where_people_see_them() {
     let (_, view) = fnd.run("hostile", "");
     assert!(!view.message.contains('\u{1b}'), "{:?}", view.message);
     for verb in ["logs hostile", "status hostile", "history hostile", "status"] {
-        let shown = on_a_terminal(&fnd, verb);
+        let shown = on_a_terminal(fnd, verb);
         assert!(
             !shown.contains("\u{1b}]0;") && !shown.contains("\u{1b}[2J") && !shown.contains('\u{7}'),
             "{verb}: {shown:?}"
         );
     }
-    assert!(on_a_terminal(&fnd, "logs hostile").contains("text"));
+    assert!(on_a_terminal(fnd, "logs hostile").contains("text"));
     // The other end of a pipe often prints to a terminal, too.
     for verb in [&["logs", "hostile"][..], &["invoke", "hostile", "--follow"]] {
         let run = fnd.ctl(verb);
@@ -102,13 +105,10 @@ fn control_characters_are_escaped_where_people_see_them() {
     // With `-o raw` the bytes are unchanged.
     let raw = fnd.ctl(&["logs", "hostile", "-n", "1", "-o", "raw"]);
     assert_eq!(raw.out(), "\u{1b}]0;owned\u{7}\u{1b}[2Jtext\n");
-    fnd.finish();
 }
 
 /// A gigabyte of output costs neither memory nor disk, and the run ends as it should.
-#[test]
-fn a_flood_of_output_is_survived() {
-    let fnd = Fnd::start();
+fn a_flood_of_output_is_survived(fnd: &Fnd) {
     fnd.install_beside(
         "flood.sh",
         "[limits]\ntimeout = \"60s\"\n",
@@ -118,12 +118,9 @@ fn a_flood_of_output_is_survived() {
     assert_eq!(answer.text().trim(), "done");
     assert_eq!(view.attempt_records[0].stdout_bytes, 300_000_000);
     assert!(fnd.status().memory_bytes < 200 << 20);
-    fnd.finish();
 }
 
-#[test]
-fn following_ends_with_the_invocation() {
-    let fnd = Fnd::start();
+fn following_ends_with_the_invocation(fnd: &Fnd) {
     fnd.install_beside(
         "ticks.sh",
         "",
@@ -134,7 +131,6 @@ fn following_ends_with_the_invocation() {
     for n in 1..=3 {
         assert!(run.out().contains(&format!("tick {n}")), "{run}");
     }
-    fnd.finish();
 }
 
 /// Runs `fndctl` with a terminal of its own, which script(1) gives it.
@@ -150,9 +146,7 @@ fn on_a_terminal(fnd: &Fnd, verb: &str) -> String {
 }
 
 /// The history lists the runs of a deleted function, so their output is shown, too.
-#[test]
-fn the_output_of_a_deleted_function_is_shown() {
-    let fnd = Fnd::start();
+fn the_output_of_a_deleted_function_is_shown(fnd: &Fnd) {
     fnd.drop_file("gone.sh", "# /// fnd\n# on_load = false\n# ///\necho it was here\n");
     fnd.wait_ready("gone");
     let _ = fnd.run("gone", "");
@@ -163,5 +157,4 @@ fn the_output_of_a_deleted_function_is_shown() {
     let logs = fnd.ctl(&["logs", "gone"]).expect_code(0);
     assert!(logs.out().contains("it was here"), "{logs}");
     let _ = fnd.ctl(&["logs", "never"]).expect_code(3);
-    fnd.finish();
 }

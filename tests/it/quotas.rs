@@ -37,14 +37,26 @@ fn storage(fnd: &Fnd, name: &str) -> serde_json::Value {
     shown["storage"].clone()
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn a_full_home_refuses_the_next_run_until_there_is_room() {
+fn functions_without_room() {
     let fnd = Fnd::start();
+    a_full_home_refuses_the_next_run_until_there_is_room(&fnd);
+    a_larger_quota_helps_at_once_and_none_measures_nothing(&fnd);
+    scheduled_runs_of_a_full_function_are_recorded_as_skipped(&fnd);
+    an_event_for_a_full_function_is_a_dead_letter(&fnd);
+    a_closed_directory_does_not_evade_the_quota(&fnd);
+    a_cache_that_is_emptied_has_room(&fnd);
+    calls_of_a_handler_are_refused_too(&fnd);
+    fnd.finish();
+}
+
+fn a_full_home_refuses_the_next_run_until_there_is_room(fnd: &Fnd) {
     fnd.install_beside("fill.sh", ONE, FILL);
     assert_eq!(fnd.invoke("fill", "100").status, 200);
     // The quota holds between runs: this one succeeds.
     assert_eq!(fnd.invoke("fill", "3145728").status, 200);
-    let warning = wait_full(&fnd, "fill");
+    let warning = wait_full(fnd, "fill");
     let home = fnd.path("state/home/fill").canonicalize().unwrap();
     let why = format!(
         "its home has 3 MiB, more than 1 MiB (`limits.home`): remove files from {}",
@@ -75,36 +87,30 @@ fn a_full_home_refuses_the_next_run_until_there_is_room() {
     fnd.wait_log("`fill` is over its quota");
     assert_eq!(fnd.history("fill").len(), 2, "a refused caller leaves no record");
     fs::remove_file(home.join("file")).unwrap();
-    wait_run(&fnd, "fill", "1");
+    wait_run(fnd, "fill", "1");
     assert!(!is_full(&fnd.function("fill").unwrap()));
     fnd.wait_log("`fill` is within its quota again");
-    fnd.finish();
 }
 
-#[test]
-fn a_larger_quota_helps_at_once_and_none_measures_nothing() {
-    let fnd = Fnd::start();
-    fnd.install_beside("fill.sh", ONE, FILL);
-    assert_eq!(fnd.invoke("fill", "3145728").status, 200);
-    wait_full(&fnd, "fill");
-    fnd.drop_file("fill.toml", "on_load = false\n[limits]\nhome = \"5M\"");
-    let _ = fnd.wait_function("fill", "to have room", |function| !is_full(function));
-    assert_eq!(fnd.invoke("fill", "2000000").status, 200);
-    assert!(storage(&fnd, "fill")["home_bytes"].as_u64() > Some(1_000_000));
+fn a_larger_quota_helps_at_once_and_none_measures_nothing(fnd: &Fnd) {
+    fnd.install_beside("grown.sh", ONE, FILL);
+    assert_eq!(fnd.invoke("grown", "3145728").status, 200);
+    wait_full(fnd, "grown");
+    fnd.drop_file("grown.toml", "on_load = false\n[limits]\nhome = \"5M\"");
+    let _ = fnd.wait_function("grown", "to have room", |function| !is_full(function));
+    assert_eq!(fnd.invoke("grown", "2000000").status, 200);
+    assert!(storage(fnd, "grown")["home_bytes"].as_u64() > Some(1_000_000));
     fnd.drop_file(
-        "fill.toml",
+        "grown.toml",
         "on_load = false\n[limits]\nhome = \"none\"\ncache = \"none\"",
     );
-    wait_until("no quota", PATIENCE, || storage(&fnd, "fill").is_null().then_some(()));
-    assert_eq!(fnd.invoke("fill", "9000000").status, 200);
-    assert!(storage(&fnd, "fill").is_null());
-    fnd.finish();
+    wait_until("no quota", PATIENCE, || storage(fnd, "grown").is_null().then_some(()));
+    assert_eq!(fnd.invoke("grown", "9000000").status, 200);
+    assert!(storage(fnd, "grown").is_null());
 }
 
 /// Nobody waits for a scheduled run: it is recorded as skipped, and the next one comes by itself when there is room.
-#[test]
-fn scheduled_runs_of_a_full_function_are_recorded_as_skipped() {
-    let fnd = Fnd::start();
+fn scheduled_runs_of_a_full_function_are_recorded_as_skipped(fnd: &Fnd) {
     let script = "# /// fnd\n# [limits]\n# home = \"1M\"\n# [[schedule]]\n# every = \"1s\"\n# ///\n\
         [[ -e $HOME/file ]] || head -c 3145728 /dev/zero >\"$HOME/file\"\n";
     fnd.drop_file("tick.sh", script);
@@ -133,21 +139,20 @@ fn scheduled_runs_of_a_full_function_are_recorded_as_skipped() {
             .any(|run| run.state == RunState::Succeeded)
             .then_some(())
     });
-    fnd.finish();
+    fnd.remove("tick.sh");
+    fnd.wait_gone("tick");
 }
 
 /// An event is a dead letter of a function that has no room, so it can run later.
-#[test]
-fn an_event_for_a_full_function_is_a_dead_letter() {
-    let fnd = Fnd::start();
+fn an_event_for_a_full_function_is_a_dead_letter(fnd: &Fnd) {
     fnd.install_beside(
-        "fill.sh",
+        "letters.sh",
         &format!("{ONE}\n[[event]]\ntype = \"com.example.fill\""),
         FILL,
     );
     fnd.install_beside("other.sh", "[[event]]\ntype = \"com.example.fill\"", "cat >/dev/null\n");
-    assert_eq!(fnd.invoke("fill", "3145728").status, 200);
-    wait_full(&fnd, "fill");
+    assert_eq!(fnd.invoke("letters", "3145728").status, 200);
+    wait_full(fnd, "letters");
     let event = "{\"specversion\":\"1.0\",\"id\":\"1\",\"source\":\"/t\",\"type\":\"com.example.fill\",\"data\":5}";
     let headers = [("content-type", "application/cloudevents+json")];
     let answer = fnd.client().call("POST", "/v1/events", &headers, event.as_bytes());
@@ -155,17 +160,14 @@ fn an_event_for_a_full_function_is_a_dead_letter() {
     assert!(answer.text().contains("over its quota"), "{}", answer.text());
     let letters = fnd.ctl(&["dead-letters", "-o", "json"]).expect_code(0).out();
     assert!(letters.contains("skipped-quota"), "{letters}");
-    fnd.finish();
 }
 
 /// A function may not read the directory itself: what it hides from fnd counts as full.
-#[test]
-fn a_closed_directory_does_not_evade_the_quota() {
-    let fnd = Fnd::start();
+fn a_closed_directory_does_not_evade_the_quota(fnd: &Fnd) {
     let code = "mkdir -p \"$HOME/a/hidden\"\nhead -c 3145728 /dev/zero >\"$HOME/a/hidden/file\"\nchmod 000 \"$HOME/a/hidden\"\n";
     fnd.install_beside("hide.sh", ONE, code);
     assert_eq!(fnd.invoke("hide", "").status, 200);
-    let warning = wait_full(&fnd, "hide");
+    let warning = wait_full(fnd, "hide");
     assert!(
         warning.contains("the function may not read `a/hidden` itself: `chmod u+rx`"),
         "{warning}"
@@ -180,40 +182,33 @@ fn a_closed_directory_does_not_evade_the_quota() {
     let _ = fnd.invoke("hide", "");
     let _ = fnd.wait_function("hide", "to be counted", is_counted);
     fs::remove_dir_all(&hidden).unwrap();
-    wait_run(&fnd, "hide", "");
-    fnd.finish();
+    wait_run(fnd, "hide", "");
 }
 
-#[test]
-fn a_cache_that_is_emptied_has_room() {
-    let fnd = Fnd::start();
+fn a_cache_that_is_emptied_has_room(fnd: &Fnd) {
     let code = "head -c 3145728 /dev/zero >\"$CACHE_DIRECTORY/file\"\n";
     fnd.install_beside("fetch.sh", ONE, code);
     assert_eq!(fnd.invoke("fetch", "").status, 200);
-    let warning = wait_full(&fnd, "fetch");
+    let warning = wait_full(fnd, "fetch");
     assert!(
         warning.contains("its cache has 3 MiB, more than 1 MiB (`limits.cache`)"),
         "{warning}"
     );
     fs::remove_file(fnd.path("state/cache/fetch/file")).unwrap();
-    wait_run(&fnd, "fetch", "");
-    fnd.finish();
+    wait_run(fnd, "fetch", "");
 }
 
 /// Each call of a handler ends an attempt of the same worker.
-#[test]
-fn calls_of_a_handler_are_refused_too() {
-    let fnd = Fnd::start();
+fn calls_of_a_handler_are_refused_too(fnd: &Fnd) {
     let code = "import os\ndef handler(event, context):\n    \
         open(os.environ['HOME'] + '/file', 'wb').write(b'x' * int(event['data']))\n    return 'done'\n";
     fnd.install_beside("warm.py", ONE, code);
     assert_eq!(fnd.invoke("warm", "10").status, 200);
     assert_eq!(fnd.invoke("warm", "3145728").status, 200);
-    wait_full(&fnd, "warm");
+    wait_full(fnd, "warm");
     assert_eq!(fnd.invoke("warm", "10").status, 507);
     fs::remove_file(fnd.path("state/home/warm/file")).unwrap();
-    wait_run(&fnd, "warm", "10");
-    fnd.finish();
+    wait_run(fnd, "warm", "10");
 }
 
 /// What was measured is measured anew: an earlier fnd's knowledge is not kept, and nobody has to run the function.

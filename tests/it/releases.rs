@@ -81,27 +81,37 @@ pub(crate) fn refused(run: &Run, code: i32, words: &str) {
     assert!(format!("{run}").contains(words), "{words}: {run}");
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn a_bad_edit_is_undone_under_load_and_no_call_fails() {
+fn rollbacks_pins_and_differences() {
     let fnd = Fnd::start();
-    let good = edit(&fnd, "f.py", &handler(1));
-    let bad = edit(&fnd, "f.py", &handler(2));
-    assert_eq!(answers(&fnd, "f"), "2");
-    let calls = under_load(&fnd, "f", || {
-        let undone = fnd.ctl(&["rollback", "f"]).expect_code(0);
+    a_bad_edit_is_undone_under_load_and_no_call_fails(&fnd);
+    a_release_on_trial_serves_no_more_after_a_rollback(&fnd);
+    each_rollback_that_cannot_be_says_why(&fnd);
+    a_service_goes_back_by_being_replaced(&fnd);
+    the_difference_of_two_releases_has_manifest_and_code(&fnd);
+    fnd.finish();
+}
+
+fn a_bad_edit_is_undone_under_load_and_no_call_fails(fnd: &Fnd) {
+    let good = edit(fnd, "busy.py", &handler(1));
+    let bad = edit(fnd, "busy.py", &handler(2));
+    assert_eq!(answers(fnd, "busy"), "2");
+    let calls = under_load(fnd, "busy", || {
+        let undone = fnd.ctl(&["rollback", "busy"]).expect_code(0);
         assert!(
             undone.out().contains(&fnd_core::lifecycle::release::short(good)),
             "{undone}"
         );
         assert_eq!(
-            fnd.function("f").unwrap().version,
+            fnd.function("busy").unwrap().version,
             Some(good),
             "it serves when the verb returns"
         );
     });
     assert!(calls.iter().all(|seen| seen.is_sorted_by(|a, b| a >= b)), "{calls:?}");
-    assert_eq!(answers(&fnd, "f"), "1");
-    let list = releases(&fnd, "f");
+    assert_eq!(answers(fnd, "busy"), "1");
+    let list = releases(fnd, "busy");
     let [newest, serving] = &list.versions[..] else {
         panic!("{list:?}")
     };
@@ -114,16 +124,22 @@ fn a_bad_edit_is_undone_under_load_and_no_call_fails() {
         newest.why.as_deref().unwrap().starts_with("rolled back to"),
         "{newest:?}"
     );
-    let warning = fnd.function("f").unwrap().warning.unwrap();
+    let warning = fnd.function("busy").unwrap().warning.unwrap();
     assert!(warning.contains("rolled back"), "{warning}");
+}
+
+/// Each of these has a function of its own.
+#[test]
+fn rollbacks_over_restarts() {
+    let mut fnd = Fnd::start();
+    a_rollback_survives_a_restart_and_ends_with_the_next_edit(&mut fnd);
+    a_script_that_is_rolled_back_does_not_run_its_load_again(&mut fnd);
     fnd.finish();
 }
 
-#[test]
-fn a_rollback_survives_a_restart_and_ends_with_the_next_edit() {
-    let mut fnd = Fnd::start();
-    let good = edit(&fnd, "f.py", &handler(1));
-    edit(&fnd, "f.py", &handler(2));
+fn a_rollback_survives_a_restart_and_ends_with_the_next_edit(fnd: &mut Fnd) {
+    let good = edit(fnd, "f.py", &handler(1));
+    edit(fnd, "f.py", &handler(2));
     let _ = fnd.ctl(&["rollback", "f"]).expect_code(0);
     for crash in [false, true] {
         if crash {
@@ -133,18 +149,17 @@ fn a_rollback_survives_a_restart_and_ends_with_the_next_edit() {
         }
         fnd.launch();
         assert_eq!(fnd.wait_ready("f").version, Some(good));
-        assert_eq!(answers(&fnd, "f"), "1");
-        let hold = releases(&fnd, "f").hold.unwrap();
+        assert_eq!(answers(fnd, "f"), "1");
+        let hold = releases(fnd, "f").hold.unwrap();
         assert_eq!((hold.kind, hold.version), (HoldKind::Rollback, good));
     }
     let _ = fnd.ctl(&["reload"]).expect_code(0);
-    assert_eq!(answers(&fnd, "f"), "1", "a reload is no edit");
-    edit(&fnd, "f.py", &handler(3));
-    assert_eq!(answers(&fnd, "f"), "3");
-    let list = releases(&fnd, "f");
+    assert_eq!(answers(fnd, "f"), "1", "a reload is no edit");
+    edit(fnd, "f.py", &handler(3));
+    assert_eq!(answers(fnd, "f"), "3");
+    let list = releases(fnd, "f");
     assert!(list.hold.is_none(), "{list:?}");
     assert_eq!(list.versions.len(), 3);
-    fnd.finish();
 }
 
 #[test]
@@ -245,32 +260,27 @@ fn after_a_restart_the_last_good_release_serves_beside_one_that_cannot_be_loaded
     fnd.finish();
 }
 
-#[test]
-fn a_release_on_trial_serves_no_more_after_a_rollback() {
-    let fnd = Fnd::start();
-    let good = edit(&fnd, "f.py", &handler(1));
-    fnd.drop_file("f.py", &format!("import time\ntime.sleep(2)\n{}", handler(2)));
+fn a_release_on_trial_serves_no_more_after_a_rollback(fnd: &Fnd) {
+    let good = edit(fnd, "tried.py", &handler(1));
+    fnd.drop_file("tried.py", &format!("import time\ntime.sleep(2)\n{}", handler(2)));
     wait_until("the edit to be tried", PATIENCE, || {
-        (states(&fnd, "f") == [ReleaseState::Trying, ReleaseState::Serving]).then_some(())
+        (states(fnd, "tried") == [ReleaseState::Trying, ReleaseState::Serving]).then_some(())
     });
-    let _ = fnd.ctl(&["rollback", "f"]).expect_code(0);
-    assert_eq!(states(&fnd, "f"), [ReleaseState::Waiting, ReleaseState::Serving]);
+    let _ = fnd.ctl(&["rollback", "tried"]).expect_code(0);
+    assert_eq!(states(fnd, "tried"), [ReleaseState::Waiting, ReleaseState::Serving]);
     let _ = fnd.ctl(&["reload"]).expect_code(0);
-    let function = fnd.function("f").unwrap();
+    let function = fnd.function("tried").unwrap();
     assert_eq!((function.version, function.error), (Some(good), None));
-    let _ = fnd.ctl(&["unpin", "f"]).expect_code(0);
-    let _ = fnd.wait_function("f", "to serve its file", |function| function.version != Some(good));
-    assert_eq!(answers(&fnd, "f"), "2");
-    fnd.finish();
+    let _ = fnd.ctl(&["unpin", "tried"]).expect_code(0);
+    let _ = fnd.wait_function("tried", "to serve its file", |function| function.version != Some(good));
+    assert_eq!(answers(fnd, "tried"), "2");
 }
 
-#[test]
-fn a_script_that_is_rolled_back_does_not_run_its_load_again() {
-    let mut fnd = Fnd::start();
+fn a_script_that_is_rolled_back_does_not_run_its_load_again(fnd: &mut Fnd) {
     let runs = |fnd: &Fnd| fnd.function("s").map_or(0, |function| function.runs);
     for n in 1..=2 {
-        edit(&fnd, "s.sh", &format!("echo {n}\n"));
-        wait_until("the script to run once", PATIENCE, || (runs(&fnd) == n).then_some(()));
+        edit(fnd, "s.sh", &format!("echo {n}\n"));
+        wait_until("the script to run once", PATIENCE, || (runs(fnd) == n).then_some(()));
     }
     let _ = fnd.ctl(&["rollback", "s"]).expect_code(0);
     let _ = fnd.ctl(&["reload"]).expect_code(0);
@@ -278,24 +288,25 @@ fn a_script_that_is_rolled_back_does_not_run_its_load_again() {
     fnd.launch();
     fnd.wait_ready("s");
     let _ = fnd.ctl(&["reload"]).expect_code(0);
-    assert_eq!(runs(&fnd), 2);
+    assert_eq!(runs(fnd), 2);
     assert_eq!(fnd.run("s", "").0.text().trim(), "1");
-    fnd.finish();
 }
 
-#[test]
-fn each_rollback_that_cannot_be_says_why() {
-    let fnd = Fnd::start();
+fn each_rollback_that_cannot_be_says_why(fnd: &Fnd) {
     refused(&fnd.ctl(&["rollback", "none"]), 3, "none");
-    let first = edit(&fnd, "f.py", &handler(1));
-    refused(&fnd.ctl(&["rollback", "f"]), 1, "no release has served before");
-    refused(&fnd.ctl(&["rollback", "f", &first.hex()]), 1, "serves already");
-    refused(&fnd.ctl(&["rollback", "f", "0000000000"]), 3, "no release begins with");
-    let second = edit(&fnd, "f.py", &handler(2));
+    let first = edit(fnd, "back.py", &handler(1));
+    refused(&fnd.ctl(&["rollback", "back"]), 1, "no release has served before");
+    refused(&fnd.ctl(&["rollback", "back", &first.hex()]), 1, "serves already");
+    refused(
+        &fnd.ctl(&["rollback", "back", "0000000000"]),
+        3,
+        "no release begins with",
+    );
+    let second = edit(fnd, "back.py", &handler(2));
     refused(
         &fnd.ctl(&[
             "pin",
-            "f",
+            "back",
             &first.hex()[..12].replace(|c: char| c.is_ascii_digit(), "x"),
         ]),
         3,
@@ -305,28 +316,25 @@ fn each_rollback_that_cannot_be_says_why() {
     let broken = "from pathlib import Path\nPath('GATE/go').read_text()\ndef handler(event, context): return 3\n";
     let gate = fnd.shared_directory("gate");
     std::fs::write(gate.join("go"), "").unwrap();
-    let third = edit(&fnd, "f.py", &broken.replace("GATE", gate.to_str().unwrap()));
-    edit(&fnd, "f.py", &handler(4));
+    let third = edit(fnd, "back.py", &broken.replace("GATE", gate.to_str().unwrap()));
+    edit(fnd, "back.py", &handler(4));
     std::fs::remove_file(gate.join("go")).unwrap();
-    refused(&fnd.ctl(&["rollback", "f", &third.hex()]), 1, "could not be loaded");
-    assert_eq!(answers(&fnd, "f"), "4");
-    let _ = fnd.wait_function("f", "to show no error", |function| function.error.is_none());
-    assert!(releases(&fnd, "f").hold.is_none());
-    let _ = fnd.ctl(&["rollback", "f", &second.hex()[..16]]).expect_code(0);
-    assert_eq!(answers(&fnd, "f"), "2");
+    refused(&fnd.ctl(&["rollback", "back", &third.hex()]), 1, "could not be loaded");
+    assert_eq!(answers(fnd, "back"), "4");
+    let _ = fnd.wait_function("back", "to show no error", |function| function.error.is_none());
+    assert!(releases(fnd, "back").hold.is_none());
+    let _ = fnd.ctl(&["rollback", "back", &second.hex()[..16]]).expect_code(0);
+    assert_eq!(answers(fnd, "back"), "2");
     // A disabled function keeps what was asked for.
-    let _ = fnd.ctl(&["disable", "f"]).expect_code(0);
-    let _ = fnd.ctl(&["rollback", "f", &first.hex()]).expect_code(0);
-    let _ = fnd.ctl(&["enable", "f"]).expect_code(0);
-    assert_eq!(answers(&fnd, "f"), "1");
+    let _ = fnd.ctl(&["disable", "back"]).expect_code(0);
+    let _ = fnd.ctl(&["rollback", "back", &first.hex()]).expect_code(0);
+    let _ = fnd.ctl(&["enable", "back"]).expect_code(0);
+    assert_eq!(answers(fnd, "back"), "1");
     let audit = fnd.ctl(&["audit", "--verb", "rollback"]).expect_code(0).out();
     assert!(audit.contains("rollback"), "{audit}");
-    fnd.finish();
 }
 
-#[test]
-fn a_service_goes_back_by_being_replaced() {
-    let fnd = Fnd::start();
+fn a_service_goes_back_by_being_replaced(fnd: &Fnd) {
     let service = |n: u32| format!("# /// fnd\n# [service]\n# ///\necho begins {n}\nexec sleep 1000\n");
     let prints = |words: &str, times: usize| {
         wait_until(words, PATIENCE, || {
@@ -334,9 +342,9 @@ fn a_service_goes_back_by_being_replaced() {
             (logs.matches(words).count() == times).then_some(())
         });
     };
-    let first = edit(&fnd, "s.sh", &service(1));
+    let first = edit(fnd, "s.sh", &service(1));
     prints("begins 1", 1);
-    edit(&fnd, "s.sh", &service(2));
+    edit(fnd, "s.sh", &service(2));
     prints("begins 2", 1);
     let _ = fnd.ctl(&["rollback", "s"]).expect_code(0);
     let function = fnd.wait_function("s", "to run the first release", |function| {
@@ -344,20 +352,17 @@ fn a_service_goes_back_by_being_replaced() {
     });
     assert_eq!(function.version, Some(first));
     prints("begins 1", 2);
-    fnd.finish();
 }
 
-#[test]
-fn the_difference_of_two_releases_has_manifest_and_code() {
-    let fnd = Fnd::start();
-    fnd.drop_file("f.toml", "size = \"S\"\n");
-    edit(&fnd, "f.py", &handler(1));
-    fnd.drop_file("f.toml", "size = \"M\"\n");
-    edit(&fnd, "f.py", &handler(2));
+fn the_difference_of_two_releases_has_manifest_and_code(fnd: &Fnd) {
+    fnd.drop_file("pair.toml", "size = \"S\"\n");
+    edit(fnd, "pair.py", &handler(1));
+    fnd.drop_file("pair.toml", "size = \"M\"\n");
+    edit(fnd, "pair.py", &handler(2));
     // The two files may have been two releases: the manifest with the code before, then the new code.
-    let oldest = releases(&fnd, "f").versions.last().unwrap().version.hex();
+    let oldest = releases(fnd, "pair").versions.last().unwrap().version.hex();
     let diff = wait_until("both to be applied", PATIENCE, || {
-        let diff = fnd.ctl(&["diff", "f", &oldest]).expect_code(0).out();
+        let diff = fnd.ctl(&["diff", "pair", &oldest]).expect_code(0).out();
         (diff.contains("+size = \"M\"") && diff.contains("return 2")).then_some(diff)
     });
     for line in [
@@ -365,9 +370,8 @@ fn the_difference_of_two_releases_has_manifest_and_code() {
         "+    return 2",
         "-size = \"S\"",
         "+size = \"M\"",
-        "--- f.py  (release",
+        "--- pair.py  (release",
     ] {
         assert!(diff.contains(line), "{line}: {diff}");
     }
-    fnd.finish();
 }

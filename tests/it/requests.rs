@@ -9,10 +9,6 @@ use serde_json::{Value, json};
 use std::fs;
 
 /// Returns an fnd with a listener on a socket, and a caller of that socket.
-fn start() -> (Fnd, Client) {
-    start_with(&Setup::default())
-}
-
 fn start_with(setup: &Setup) -> (Fnd, Client) {
     let mut fnd = Fnd::prepare(setup);
     let socket = fnd.path("run/http.sock");
@@ -35,9 +31,18 @@ fn route(path: &str, more: &str) -> String {
 
 const FORM: (&str, &str) = ("content-type", "multipart/form-data; boundary=x");
 
+/// Each of these has a route of its own.
 #[test]
-fn a_script_has_the_variables_of_cgi() {
-    let (fnd, listener) = start();
+fn requests_and_answers_of_routes() {
+    let (fnd, listener) = start_with(&Setup::default());
+    a_script_has_the_variables_of_cgi(&fnd, &listener);
+    a_handler_in_bash_has_the_variables_too(&fnd, &listener);
+    a_handler_has_parameters_and_files(&fnd, &listener);
+    a_cgi_script_answers_with_status_headers_and_bytes(&fnd, &listener);
+    fnd.finish();
+}
+
+fn a_script_has_the_variables_of_cgi(fnd: &Fnd, listener: &Client) {
     let code = "printf '%s\\n' \"$REQUEST_METHOD\" \"$SCRIPT_NAME\" \"$PATH_INFO\" \"$QUERY_STRING\" \"$CONTENT_TYPE\" \\
         \"$CONTENT_LENGTH\" \"$SERVER_PROTOCOL\" \"$FND_PARAM_USER_ID\" \"$FND_TRIGGER\" \"$HTTP_X_A_B\" \\
         \"${HTTP_PROXY-none}\" \"$HTTP_OWN\" \"$QUERY\" \"$(cat)\"\n";
@@ -59,12 +64,9 @@ fn a_script_has_the_variables_of_cgi() {
     // Through the control socket the function has no request.
     let answer = fnd.invoke("users", "");
     assert!(answer.text().starts_with("x\n\n\n\n"), "{}", answer.text());
-    fnd.finish();
 }
 
-#[test]
-fn a_handler_in_bash_has_the_variables_too() {
-    let (fnd, listener) = start();
+fn a_handler_in_bash_has_the_variables_too(fnd: &Fnd, listener: &Client) {
     let code = "handler() { echo \"$REQUEST_METHOD $FND_PARAM_ID $HTTP_X_NAME $(cat)\"; }\n";
     fnd.install("sh.sh", &route("/sh/{id}", ""), code);
     let call = || {
@@ -73,12 +75,9 @@ fn a_handler_in_bash_has_the_variables_too() {
             .text()
     };
     assert_eq!(call(), "POST 7 \u{e9} \"q\" body\n");
-    fnd.finish();
 }
 
-#[test]
-fn a_handler_has_parameters_and_files() {
-    let (fnd, listener) = start();
+fn a_handler_has_parameters_and_files(fnd: &Fnd, listener: &Client) {
     let code = "
 def handler(event, context):
     request = event.extensions['request']
@@ -95,12 +94,9 @@ def handler(event, context):
     let answer = listener.call("POST", "/albums/7", &[FORM], b"no form");
     assert_eq!(answer.status.as_u16(), 400, "{}", answer.text());
     assert!(answer.text().contains("boundary"), "{}", answer.text());
-    fnd.finish();
 }
 
-#[test]
-fn a_cgi_script_answers_with_status_headers_and_bytes() {
-    let (fnd, listener) = start();
+fn a_cgi_script_answers_with_status_headers_and_bytes(fnd: &Fnd, listener: &Client) {
     let code = "echo log >&2\ncase $PATH_INFO in
 /picture) printf 'Content-Type: image/png\\r\\nX-Made: by script\\r\\n\\r\\n'; head -c 300000 /dev/urandom | tee $HOME/picture;;
 /gone) printf 'Status: 410 Gone\\nContent-Type: text/plain\\n\\ngone\\n';;
@@ -134,7 +130,6 @@ esac\n";
         assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.text());
         assert!(answer.text().contains(why), "{path}: {}", answer.text());
     }
-    fnd.finish();
 }
 
 /// The next fnd knows that the output is a document.

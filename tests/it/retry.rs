@@ -5,10 +5,23 @@ use fnd_tests::ask::gaps_ms;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, wait_until};
 
-/// Without jitter the gaps are the interval, then twice that, and so on; never shorter.
+/// Each of these has functions of its own.
 #[test]
-fn the_gaps_grow_without_jitter() {
+fn retries_and_polls() {
     let fnd = Fnd::start();
+    the_gaps_grow_without_jitter(&fnd);
+    fixed_backoff_and_the_cap(&fnd);
+    some_exit_codes_are_not_retried(&fnd);
+    a_transient_failure_is_over_when_it_is_over(&fnd);
+    polls_bring_the_previous_result(&fnd);
+    polling_gives_up_at_until(&fnd);
+    the_deadline_ends_retries(&fnd);
+    a_waiting_retry_can_be_seen_and_cancelled(&fnd);
+    fnd.finish();
+}
+
+/// Without jitter the gaps are the interval, then twice that, and so on; never shorter.
+fn the_gaps_grow_without_jitter(fnd: &Fnd) {
     let policy = "[retry]\nretries = 3\ninterval = \"100ms\"\nfactor = 2.0\njitter = \"none\"\n";
     fnd.install_beside("grows.sh", policy, "echo \"attempt $FND_ATTEMPT\" >&2\nexit 1\n");
     let view = fnd.wait_end(fnd.queue("grows", ""));
@@ -21,12 +34,9 @@ fn the_gaps_grow_without_jitter() {
         // Both time stamps are cut to milliseconds, and the clock may be adjusted between them.
         assert!(*gap >= least - 20, "{gaps:?}");
     }
-    fnd.finish();
 }
 
-#[test]
-fn fixed_backoff_and_the_cap() {
-    let fnd = Fnd::start();
+fn fixed_backoff_and_the_cap(fnd: &Fnd) {
     let fixed = "[retry]\nretries = 2\ninterval = \"60ms\"\nbackoff = \"fixed\"\njitter = \"none\"\n";
     fnd.install_beside("fixed.sh", fixed, "exit 1\n");
     let capped =
@@ -36,12 +46,9 @@ fn fixed_backoff_and_the_cap() {
         let view = fnd.wait_end(fnd.queue(name, ""));
         assert_eq!(view.attempts, attempts, "{name}");
     }
-    fnd.finish();
 }
 
-#[test]
-fn some_exit_codes_are_not_retried() {
-    let fnd = Fnd::start();
+fn some_exit_codes_are_not_retried(fnd: &Fnd) {
     fnd.install_beside("final.sh", "[retry]\nretries = 5\ninterval = \"1ms\"\n", "exit 65\n");
     fnd.install_beside(
         "picky.sh",
@@ -62,12 +69,9 @@ fn some_exit_codes_are_not_retried() {
         );
         assert_eq!(view.exhausted, None, "{name}");
     }
-    fnd.finish();
 }
 
-#[test]
-fn a_transient_failure_is_over_when_it_is_over() {
-    let fnd = Fnd::start();
+fn a_transient_failure_is_over_when_it_is_over(fnd: &Fnd) {
     let script = "((FND_ATTEMPT == 3)) || exit 75\necho \"$FND_ATTEMPT\"\n";
     fnd.install_beside(
         "shaky.sh",
@@ -79,24 +83,18 @@ fn a_transient_failure_is_over_when_it_is_over() {
     assert_eq!(view.state, RunState::Succeeded);
     let reasons: Vec<String> = view.attempt_records.iter().map(|a| a.reason.to_string()).collect();
     assert_eq!(reasons, ["transient", "transient", "ok"]);
-    fnd.finish();
 }
 
 /// Exit 99 with a `[poll]` table is not a retry, and the next attempt gets the result of this one.
-#[test]
-fn polls_bring_the_previous_result() {
-    let fnd = Fnd::start();
+fn polls_bring_the_previous_result(fnd: &Fnd) {
     let script = "before=0\n[[ -z ${FND_PREVIOUS:-} ]] || before=$(cat \"$FND_PREVIOUS\")\necho $((before + 10)) >\"$FND_RESULT\"\n((FND_POLL == 3)) || exit 99\n";
     fnd.install_beside("polls.sh", "[poll]\nrepeat = \"10ms\"\nuntil = \"1m\"\n", script);
     let (answer, view) = fnd.run("polls", "");
     assert_eq!(answer.text().trim(), "40");
     assert_eq!((view.attempts, view.polls), (4, 3));
-    fnd.finish();
 }
 
-#[test]
-fn polling_gives_up_at_until() {
-    let fnd = Fnd::start();
+fn polling_gives_up_at_until(fnd: &Fnd) {
     fnd.install_beside(
         "never.sh",
         "[poll]\nrepeat = \"20ms\"\nuntil = \"200ms\"\n",
@@ -106,13 +104,10 @@ fn polling_gives_up_at_until() {
     assert_eq!(view.state, RunState::Failed);
     assert_eq!(view.exhausted, Some(Exhausted::Poll));
     assert_eq!(view.reason.unwrap().to_string(), "execute-again");
-    fnd.finish();
 }
 
 /// The deadline covers everything: attempts and the delays between them.
-#[test]
-fn the_deadline_ends_retries() {
-    let fnd = Fnd::start();
+fn the_deadline_ends_retries(fnd: &Fnd) {
     let manifest = "[limits]\ndeadline = \"500ms\"\n[retry]\nretries = 100\ninterval = \"50ms\"\nbackoff = \"fixed\"\n";
     fnd.install_beside("hurried.sh", manifest, "exit 1\n");
     let view = fnd.wait_end(fnd.queue("hurried", ""));
@@ -121,13 +116,10 @@ fn the_deadline_ends_retries() {
     let under_one = view.reason.is_some_and(|reason| reason.to_string() == "deadline");
     assert!(under_one || view.exhausted == Some(Exhausted::Deadline), "{view:?}");
     assert!(view.attempts < 100);
-    fnd.finish();
 }
 
 /// While an invocation waits for a retry, its state is `waiting`, its record says until when, and it can be cancelled.
-#[test]
-fn a_waiting_retry_can_be_seen_and_cancelled() {
-    let fnd = Fnd::start();
+fn a_waiting_retry_can_be_seen_and_cancelled(fnd: &Fnd) {
     fnd.install_beside("patient.sh", "[retry]\nretries = 1\ninterval = \"1h\"\n", "exit 1\n");
     let id = fnd.queue("patient", "");
     let view = fnd.wait_invocation(id, "to wait for its retry", |view| view.state == RunState::Waiting);
@@ -143,5 +135,4 @@ fn a_waiting_retry_can_be_seen_and_cancelled() {
             .is_success()
     );
     assert_eq!(fnd.wait_end(id).state, RunState::Cancelled);
-    fnd.finish();
 }

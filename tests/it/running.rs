@@ -33,9 +33,25 @@ fn wait_started(gate: &std::path::Path, id: InvocationId) {
     wait_until("a gated run to start", PATIENCE, || mark.exists().then_some(()));
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn payload_in_result_out() {
+fn payloads_pools_queues_and_cancels() {
     let fnd = Fnd::start();
+    payload_in_result_out(&fnd);
+    an_asynchronous_invocation_is_kept_and_found_again(&fnd);
+    no_more_run_at_once_than_the_pool_allows(&fnd);
+    overlap_reject_refuses_and_records_nothing(&fnd);
+    overlap_skip_is_recorded_whoever_called(&fnd);
+    overlap_replace_cancels_the_one_that_runs(&fnd);
+    a_full_queue_says_so_and_when_to_come_back(&fnd);
+    cancel_ends_what_runs_and_what_waits(&fnd);
+    a_function_is_a_user_of_its_own(&fnd);
+    files_that_a_function_makes_have_the_modes_of_its_umask(&fnd);
+    a_control_socket_that_was_removed_comes_back(&fnd);
+    fnd.finish();
+}
+
+fn payload_in_result_out(fnd: &Fnd) {
     fnd.drop_file(
         "echo.py",
         "# /// fnd\n# on_load = false\n# ///\nimport sys\nsys.stdout.write(sys.stdin.read())\n",
@@ -59,12 +75,9 @@ fn payload_in_result_out() {
             .unwrap_or_default()
             .starts_with("text/plain")
     );
-    fnd.finish();
 }
 
-#[test]
-fn an_asynchronous_invocation_is_kept_and_found_again() {
-    let fnd = Fnd::start();
+fn an_asynchronous_invocation_is_kept_and_found_again(fnd: &Fnd) {
     fnd.drop_file("later.sh", "# /// fnd\n# on_load = false\n# ///\necho '{\"n\": 1}'\n");
     fnd.wait_ready("later");
     let id = fnd.queue("later", "");
@@ -76,13 +89,10 @@ fn an_asynchronous_invocation_is_kept_and_found_again() {
     assert_eq!(attempt.exit_code, Some(0));
     assert!(attempt.duration_ms > 0.0 && attempt.cpu_ms > Some(0.0), "{attempt:?}");
     assert_eq!(fnd.result(id).json::<serde_json::Value>(), serde_json::json!({"n": 1}));
-    fnd.finish();
 }
 
-#[test]
-fn no_more_run_at_once_than_the_pool_allows() {
-    let fnd = Fnd::start();
-    let gate = gated(&fnd, "narrow", "[pool]\nmax = 2");
+fn no_more_run_at_once_than_the_pool_allows(fnd: &Fnd) {
+    let gate = gated(fnd, "narrow", "[pool]\nmax = 2");
     let ids: Vec<InvocationId> = (0..4).map(|_| fnd.queue("narrow", "")).collect();
     wait_started(&gate, ids[0]);
     wait_started(&gate, ids[1]);
@@ -93,13 +103,10 @@ fn no_more_run_at_once_than_the_pool_allows() {
     for id in ids {
         assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     }
-    fnd.finish();
 }
 
-#[test]
-fn overlap_reject_refuses_and_records_nothing() {
-    let fnd = Fnd::start();
-    let gate = gated(&fnd, "rejects", "[pool]\nmax = 1\n[queue]\noverlap = \"reject\"");
+fn overlap_reject_refuses_and_records_nothing(fnd: &Fnd) {
+    let gate = gated(fnd, "rejects", "[pool]\nmax = 1\n[queue]\noverlap = \"reject\"");
     let running = fnd.queue("rejects", "");
     wait_started(&gate, running);
     let refused = fnd.invoke("rejects", "");
@@ -109,13 +116,10 @@ fn overlap_reject_refuses_and_records_nothing() {
     fs::write(gate.join("go"), "").unwrap();
     assert_eq!(fnd.wait_end(running).state, RunState::Succeeded);
     assert_eq!(fnd.history("rejects").len(), 1);
-    fnd.finish();
 }
 
-#[test]
-fn overlap_skip_is_recorded_whoever_called() {
-    let fnd = Fnd::start();
-    let gate = gated(&fnd, "skips", "[pool]\nmax = 1\n[queue]\noverlap = \"skip\"");
+fn overlap_skip_is_recorded_whoever_called(fnd: &Fnd) {
+    let gate = gated(fnd, "skips", "[pool]\nmax = 1\n[queue]\noverlap = \"skip\"");
     let running = fnd.queue("skips", "");
     wait_started(&gate, running);
     let before = fnd.status_file("skips");
@@ -135,13 +139,10 @@ fn overlap_skip_is_recorded_whoever_called() {
     fs::write(gate.join("go"), "").unwrap();
     assert_eq!(fnd.wait_end(running).state, RunState::Succeeded);
     assert_eq!(fnd.history("skips").len(), 4);
-    fnd.finish();
 }
 
-#[test]
-fn overlap_replace_cancels_the_one_that_runs() {
-    let fnd = Fnd::start();
-    let gate = gated(&fnd, "replaces", "[pool]\nmax = 1\n[queue]\noverlap = \"replace\"");
+fn overlap_replace_cancels_the_one_that_runs(fnd: &Fnd) {
+    let gate = gated(fnd, "replaces", "[pool]\nmax = 1\n[queue]\noverlap = \"replace\"");
     let old = fnd.queue("replaces", "");
     wait_started(&gate, old);
     let new = fnd.queue("replaces", "");
@@ -149,13 +150,10 @@ fn overlap_replace_cancels_the_one_that_runs() {
     assert_eq!(fnd.wait_end(old).state, RunState::Cancelled);
     fs::write(gate.join("go"), "").unwrap();
     assert_eq!(fnd.wait_end(new).state, RunState::Succeeded);
-    fnd.finish();
 }
 
-#[test]
-fn a_full_queue_says_so_and_when_to_come_back() {
-    let fnd = Fnd::start();
-    let gate = gated(&fnd, "full", "[pool]\nmax = 1\n[queue]\nmax = 1");
+fn a_full_queue_says_so_and_when_to_come_back(fnd: &Fnd) {
+    let gate = gated(fnd, "full", "[pool]\nmax = 1\n[queue]\nmax = 1");
     let first = fnd.queue("full", "");
     wait_started(&gate, first);
     let second = fnd.queue("full", "");
@@ -167,13 +165,10 @@ fn a_full_queue_says_so_and_when_to_come_back() {
     for id in [first, second] {
         assert_eq!(fnd.wait_end(id).state, RunState::Succeeded);
     }
-    fnd.finish();
 }
 
-#[test]
-fn cancel_ends_what_runs_and_what_waits() {
-    let fnd = Fnd::start();
-    let gate = gated(&fnd, "cancelled", "[pool]\nmax = 1");
+fn cancel_ends_what_runs_and_what_waits(fnd: &Fnd) {
+    let gate = gated(fnd, "cancelled", "[pool]\nmax = 1");
     let running = fnd.queue("cancelled", "");
     wait_started(&gate, running);
     let waiting = fnd.queue("cancelled", "");
@@ -185,7 +180,6 @@ fn cancel_ends_what_runs_and_what_waits() {
         assert_eq!(view.reason.unwrap().to_string(), "cancelled");
     }
     assert!(!gate.join(waiting.to_string()).exists(), "a cancelled one was started");
-    fnd.finish();
 }
 
 #[test]
@@ -247,10 +241,8 @@ fn a_failing_function_stays_ready() {
 }
 
 /// A function gets nothing of the daemon's environment or rights.
-#[test]
-fn a_function_is_a_user_of_its_own() {
+fn a_function_is_a_user_of_its_own(fnd: &Fnd) {
     fnd_tests::require!(root);
-    let fnd = Fnd::start();
     let script = "# /// fnd\n# on_load = false\n# ///\necho \"$(id -u) $(grep -c . /proc/self/status) $(grep -E '^(CapEff|NoNewPrivs):' /proc/self/status | tr -d '\\t\\n')\"\nenv | cut -d= -f1 | sort >&2\n";
     for name in ["one", "two"] {
         fnd.drop_file(&format!("{name}.sh"), script);
@@ -284,14 +276,11 @@ fn a_function_is_a_user_of_its_own() {
         );
     }
     assert_ne!(uids[0], uids[1]);
-    fnd.finish();
 }
 
 /// Files for a web server or for node_exporter must be readable for others, as those of a program under cron or systemd are.
-#[test]
-fn files_that_a_function_makes_have_the_modes_of_its_umask() {
+fn files_that_a_function_makes_have_the_modes_of_its_umask(fnd: &Fnd) {
     use std::os::unix::fs::PermissionsExt as _;
-    let fnd = Fnd::start();
     let out = fnd.shared_directory("out");
     let script = |head: &str| {
         format!(
@@ -307,13 +296,10 @@ fn files_that_a_function_makes_have_the_modes_of_its_umask() {
         let mode = std::fs::metadata(out.join(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, expected, "{name}");
     }
-    fnd.finish();
 }
 
 /// Somebody cleans the run directory up. A socket of systemd is not fnd's.
-#[test]
-fn a_control_socket_that_was_removed_comes_back() {
-    let fnd = Fnd::start();
+fn a_control_socket_that_was_removed_comes_back(fnd: &Fnd) {
     for _ in 0..2 {
         std::fs::remove_file(fnd.socket()).unwrap();
         wait_until("the control socket", PATIENCE, || {
@@ -321,7 +307,6 @@ fn a_control_socket_that_was_removed_comes_back() {
         });
     }
     assert!(fnd.log().contains("was removed; it is made again"));
-    fnd.finish();
 }
 
 /// The bound of a group holds over a restart and follows reloads; a group that is removed stops nothing, also at the next start.

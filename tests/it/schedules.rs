@@ -47,11 +47,21 @@ fn seconds(instant: &str) -> i64 {
     time.as_second()
 }
 
+/// The lists of all schedules come first; then each of these removes its functions.
 #[test]
-fn a_function_runs_at_each_slot_and_sees_which_one_it_is() {
+fn slots_and_lists_of_schedules() {
     let fnd = Fnd::start();
+    what_never_comes_is_refused_with_its_place(&fnd);
+    a_function_runs_at_each_slot_and_sees_which_one_it_is(&fnd);
+    a_handler_gets_the_slot_in_its_event(&fnd);
+    a_run_that_finds_the_last_one_is_recorded_as_skipped(&fnd);
+    a_run_that_failed_is_given_up_and_a_dead_letter_only_if_asked(&fnd);
+    fnd.finish();
+}
+
+fn a_function_runs_at_each_slot_and_sees_which_one_it_is(fnd: &Fnd) {
     fnd.drop_file("tick.sh", EVERY_SECOND);
-    let runs = wait_runs(&fnd, "tick", 3);
+    let runs = wait_runs(fnd, "tick", 3);
     let written = std::fs::read_to_string(fnd.path("state/home/tick/slots")).unwrap();
     for (run, line) in runs.iter().zip(written.lines()) {
         assert_eq!(run.state, RunState::Succeeded, "{run:?}");
@@ -64,7 +74,7 @@ fn a_function_runs_at_each_slot_and_sees_which_one_it_is() {
     let function = fnd.function("tick").unwrap();
     assert!(function.next_run_at.is_some(), "{function:?}");
     assert_eq!(function.trigger, Some(Trigger::Schedule));
-    let schedules = list(&fnd).schedules;
+    let schedules = list(fnd).schedules;
     assert_eq!((schedules.len(), schedules[0].schedule.as_str()), (1, "every 1s"));
     assert_eq!(
         (schedules[0].next.len(), schedules[0].state),
@@ -77,18 +87,17 @@ fn a_function_runs_at_each_slot_and_sees_which_one_it_is() {
     assert!(table.contains("NEXT") && table.contains("in "), "{table}");
     let metrics = fnd.client().get("/metrics").text();
     assert!(metrics.contains("fnd_schedule_lateness_seconds_count"), "{metrics}");
-    fnd.finish();
+    fnd.remove("tick.sh");
+    fnd.wait_gone("tick");
 }
 
 /// The next run brings the same payload, so nobody has to see to the one that failed, unless the manifest asks for that.
-#[test]
-fn a_run_that_failed_is_given_up_and_a_dead_letter_only_if_asked() {
-    let fnd = Fnd::start();
+fn a_run_that_failed_is_given_up_and_a_dead_letter_only_if_asked(fnd: &Fnd) {
     let failing = |key: &str| format!("# /// fnd\n# [[schedule]]\n# every = \"1s\"\n{key}# ///\nexit 3\n");
     fnd.drop_file("plain.sh", &failing(""));
     fnd.drop_file("asks.sh", &failing("# dead_letters = true\n"));
     for function in ["plain", "asks"] {
-        let runs = wait_runs(&fnd, function, 2);
+        let runs = wait_runs(fnd, function, 2);
         assert_eq!(runs[0].reason, Some(Reason::Exit(3)), "{runs:?}");
     }
     wait_until("the dead letters of `asks`", PATIENCE, || {
@@ -107,9 +116,12 @@ fn a_run_that_failed_is_given_up_and_a_dead_letter_only_if_asked() {
     }
     assert_eq!(of("fnd_dead_letters", "plain"), 0.0, "{metrics}");
     assert!(of("fnd_dead_letters", "asks") >= 2.0, "{metrics}");
-    let refused = fnd.ctl(&["dead-letters", "redrive", &runs(&fnd, "plain")[0].id.to_string()]);
+    let refused = fnd.ctl(&["dead-letters", "redrive", &runs(fnd, "plain")[0].id.to_string()]);
     assert!(refused.expect_code(3).stderr.contains("is no dead letter"));
-    fnd.finish();
+    fnd.remove("plain.sh");
+    fnd.remove("asks.sh");
+    fnd.wait_gone("plain");
+    fnd.wait_gone("asks");
 }
 
 #[test]
@@ -138,9 +150,7 @@ fn no_slot_is_handled_twice_or_lost_over_kills_and_restarts() {
     fnd.finish();
 }
 
-#[test]
-fn a_run_that_finds_the_last_one_is_recorded_as_skipped() {
-    let fnd = Fnd::start();
+fn a_run_that_finds_the_last_one_is_recorded_as_skipped(fnd: &Fnd) {
     let gate = fnd.shared_directory("gate");
     let waits = format!(
         "# /// fnd\n# [[schedule]]\n# every = \"1s\"\n# ///\nuntil [[ -e {}/go ]]; do sleep 0.02; done\n",
@@ -148,7 +158,7 @@ fn a_run_that_finds_the_last_one_is_recorded_as_skipped() {
     );
     fnd.drop_file("slow.sh", &waits);
     let runs = wait_until("a skipped run", PATIENCE, || {
-        let runs = runs(&fnd, "slow");
+        let runs = runs(fnd, "slow");
         (runs.len() >= 3).then_some(runs)
     });
     assert_eq!(runs[0].state, RunState::Running, "{runs:?}");
@@ -163,7 +173,8 @@ fn a_run_that_finds_the_last_one_is_recorded_as_skipped() {
     wait_until("the end of the first run", PATIENCE, || {
         (fnd.invocation(runs[0].id).state == RunState::Succeeded).then_some(())
     });
-    fnd.finish();
+    fnd.remove("slow.sh");
+    fnd.wait_gone("slow");
 }
 
 #[test]
@@ -209,15 +220,13 @@ fn schedules_are_paused_and_resumed_and_stay_so_over_a_restart() {
     fnd.finish();
 }
 
-#[test]
-fn a_handler_gets_the_slot_in_its_event() {
-    let fnd = Fnd::start();
+fn a_handler_gets_the_slot_in_its_event(fnd: &Fnd) {
     fnd.drop_file(
         "hand.py",
         "# /// fnd\n# [[schedule]]\n# cron = \"* * * * * *\"\n# timezone = \"Asia/Kolkata\"\n# ///\n\
          def handler(event, context):\n    return [event['event-time'], event['extensions']['schedule'], event['data'],\n        event['event-id'], event['event-type'], event['event-namespace']]\n",
     );
-    let runs = wait_runs(&fnd, "hand", 1);
+    let runs = wait_runs(fnd, "hand", 1);
     let slots = slots(&runs[0]);
     let result: serde_json::Value = fnd.result(runs[0].id).json();
     assert_eq!(result[0], slots.scheduled_at.as_str(), "{result}");
@@ -228,13 +237,12 @@ fn a_handler_gets_the_slot_in_its_event() {
         (&result[4], &result[5]),
         (&"application/json".into(), &"fnd/schedule".into())
     );
-    assert_eq!(list(&fnd).schedules[0].timezone.as_deref(), Some("Asia/Kolkata"));
-    fnd.finish();
+    assert_eq!(list(fnd).schedules[0].timezone.as_deref(), Some("Asia/Kolkata"));
+    fnd.remove("hand.py");
+    fnd.wait_gone("hand");
 }
 
-#[test]
-fn what_never_comes_is_refused_with_its_place() {
-    let fnd = Fnd::start();
+fn what_never_comes_is_refused_with_its_place(fnd: &Fnd) {
     fnd.drop_file(
         "never.sh",
         "# /// fnd\n# [[schedule]]\n# cron = \"0 0 30 2 *\"\n# ///\n",
@@ -245,8 +253,7 @@ fn what_never_comes_is_refused_with_its_place() {
         error.contains("never.sh:3:") && error.contains("never comes"),
         "{error}"
     );
-    assert!(list(&fnd).schedules.is_empty());
-    fnd.finish();
+    assert!(list(fnd).schedules.is_empty());
 }
 
 const HOUR_MS: i64 = 3_600_000;

@@ -87,11 +87,19 @@ pub(super) fn child_of(pid: u32) -> u32 {
     children.split_whitespace().next().unwrap().parse().unwrap()
 }
 
+/// Each of these has secrets of its own.
 #[test]
-fn fnd_has_the_secret_and_nobody_else_has() {
-    require!(root, cgroup);
+fn values_of_secrets() {
+    require!(root);
     let fnd = Fnd::start();
-    let _ = secret(&fnd, &["set", "hook"], CANARY).expect_code(0);
+    fnd_has_the_secret_and_nobody_else_has(&fnd);
+    a_value_is_not_replaced_by_accident_and_passwords_are_stored_as_hashes(&fnd);
+    fnd.finish();
+}
+
+fn fnd_has_the_secret_and_nobody_else_has(fnd: &Fnd) {
+    require!(cgroup);
+    let _ = secret(fnd, &["set", "hook"], CANARY).expect_code(0);
     let file = fnd.path("secrets/hook");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o400);
     fnd.drop_file("hello.toml", &route("\"token:hook\""));
@@ -126,7 +134,7 @@ fn fnd_has_the_secret_and_nobody_else_has() {
         assert!(!fnd.client().get(path).text().contains(CANARY), "{path}");
     }
     for arguments in [&["list"][..], &["list", "-o", "json"], &["list", "-o", "wide"]] {
-        let run = secret(&fnd, arguments, "").expect_code(0);
+        let run = secret(fnd, arguments, "").expect_code(0);
         assert!(
             run.out().contains("hook") && run.out().contains("hello") && !run.out().contains(CANARY),
             "{run}"
@@ -140,16 +148,15 @@ fn fnd_has_the_secret_and_nobody_else_has() {
 
     // A rotation: fnd reads both values. Its own copies of a value that is gone are overwritten; what a hash leaves on
     // the stack may stay.
-    let rotated = secret(&fnd, &["set", "hook", "--rotate"], ROTATED).expect_code(0);
+    let rotated = secret(fnd, &["set", "hook", "--rotate"], ROTATED).expect_code(0);
     assert!(rotated.out().contains("used by hello"), "{rotated}");
     assert!(in_memory(fnd.pid(), ROTATED) > 0);
     assert_eq!(in_memory(child_of(fnd.pid()), ROTATED), 0);
-    let _ = secret(&fnd, &["set", "hook", "--force"], ROTATED).expect_code(0);
+    let _ = secret(fnd, &["set", "hook", "--force"], ROTATED).expect_code(0);
     fnd.remove("hello.toml");
     fnd.remove("hello.sh");
     fnd.wait_gone("hello");
     let _ = fnd.ctl(&["reload"]).expect_code(0);
-    fnd.finish();
 }
 
 #[test]
@@ -191,27 +198,24 @@ fn a_function_whose_secret_is_missing_is_refused_until_it_is_there() {
     fnd.finish();
 }
 
-#[test]
-fn a_value_is_not_replaced_by_accident_and_passwords_are_stored_as_hashes() {
-    require!(root);
-    let fnd = Fnd::start();
-    let first = secret(&fnd, &["new", "hook", "--for", "github"], "").expect_code(0);
+fn a_value_is_not_replaced_by_accident_and_passwords_are_stored_as_hashes(fnd: &Fnd) {
+    let first = secret(fnd, &["new", "page", "--for", "github"], "").expect_code(0);
     assert!(
-        first.out().contains("Settings > Webhooks") && first.out().contains("auth = \"github:hook\""),
+        first.out().contains("Settings > Webhooks") && first.out().contains("auth = \"github:page\""),
         "{first}"
     );
-    let again = secret(&fnd, &["new", "hook"], "").expect_code(2);
+    let again = secret(fnd, &["new", "page"], "").expect_code(2);
     assert!(again.stderr.contains("--rotate"), "{again}");
     let value = first.out().lines().next().unwrap().to_owned();
-    let rotated = secret(&fnd, &["new", "hook", "--rotate", "-q"], "").expect_code(0);
-    let text = fs::read_to_string(fnd.path("secrets/hook")).unwrap();
+    let rotated = secret(fnd, &["new", "page", "--rotate", "-q"], "").expect_code(0);
+    let text = fs::read_to_string(fnd.path("secrets/page")).unwrap();
     assert_eq!(text, format!("{}{value}\n", rotated.out()));
-    let _ = secret(&fnd, &["new", "hook", "--for", "stripe", "--force"], "").expect_code(2);
-    let _ = secret(&fnd, &["new", "../hook"], "").expect_code(2);
-    let _ = secret(&fnd, &["set", "hook", "--force"], "\n").expect_code(2);
-    let _ = secret(&fnd, &["rm", "other"], "").expect_code(3);
+    let _ = secret(fnd, &["new", "page", "--for", "stripe", "--force"], "").expect_code(2);
+    let _ = secret(fnd, &["new", "../page"], "").expect_code(2);
+    let _ = secret(fnd, &["set", "page", "--force"], "\n").expect_code(2);
+    let _ = secret(fnd, &["rm", "other"], "").expect_code(3);
 
-    let ada = secret(&fnd, &["new", "staff", "--basic", "ada", "-o", "json"], "").expect_code(0);
+    let ada = secret(fnd, &["new", "staff", "--basic", "ada", "-o", "json"], "").expect_code(0);
     let password = ada.json()["value"].as_str().unwrap().to_owned();
     let text = fs::read_to_string(fnd.path("secrets/staff")).unwrap();
     assert!(
@@ -219,7 +223,7 @@ fn a_value_is_not_replaced_by_accident_and_passwords_are_stored_as_hashes() {
         "{text}"
     );
     let bob = secret(
-        &fnd,
+        fnd,
         &["new", "staff", "--basic", "bob", "--password-file", "-"],
         "secret\n",
     )
@@ -229,5 +233,4 @@ fn a_value_is_not_replaced_by_accident_and_passwords_are_stored_as_hashes() {
         fs::read_to_string(fnd.path("secrets/staff")).unwrap().lines().count(),
         2
     );
-    fnd.finish();
 }

@@ -37,24 +37,31 @@ fn both(value: &str) -> String {
     format!("file {value}, variable {value}")
 }
 
+/// The search for the value comes first.
 #[test]
-fn a_function_gets_the_secret_that_lies_beside_it_and_nothing_keeps_it() {
+fn secrets_beside_functions_of_two_groups() {
     require!(root, cgroup);
     let fnd = Fnd::start();
-    let made = secret(&fnd, &["keygen"], "").expect_code(0);
+    a_function_gets_the_secret_that_lies_beside_it_and_nothing_keeps_it(&fnd);
+    a_changed_file_beside_the_function_rotates_its_value(&fnd);
+    fnd.finish();
+}
+
+fn a_function_gets_the_secret_that_lies_beside_it_and_nothing_keeps_it(fnd: &Fnd) {
+    let made = secret(fnd, &["keygen"], "").expect_code(0);
     assert!(made.out().starts_with("age1"), "{made}");
     let key = fnd.path("age.key");
     assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o400);
     // A second call changes nothing.
-    let again = secret(&fnd, &["keygen"], "").expect_code(0);
+    let again = secret(fnd, &["keygen"], "").expect_code(0);
     assert_eq!(again.out().lines().next(), made.out().lines().next());
 
     fs::create_dir(fnd.function_path("ops")).unwrap();
-    encrypt(&fnd, "db", "ops", CANARY, &[]);
+    encrypt(fnd, "db", "ops", CANARY, &[]);
     fnd.drop_file("ops/tell.sh", TELL);
     let _ = fnd.wait_ready("ops/tell");
-    assert!(told(&fnd, "ops/tell").contains(&both(CANARY)));
-    let listed = secret(&fnd, &["list"], "").expect_code(0);
+    assert!(told(fnd, "ops/tell").contains(&both(CANARY)));
+    let listed = secret(fnd, &["list"], "").expect_code(0);
     assert!(
         listed.out().contains("encrypted") && listed.out().contains("ops/tell"),
         "{listed}"
@@ -88,45 +95,40 @@ fn a_function_gets_the_secret_that_lies_beside_it_and_nothing_keeps_it() {
     // No file of this kind is a function or a mistake.
     let status = fnd.ctl(&["status"]);
     assert!(!status.to_string().contains("db.age"), "{status}");
-    fnd.finish();
 }
 
 /// A changed file is a new value, without a reload; a file in `secrets/` comes first.
-#[test]
-fn a_changed_file_beside_the_function_rotates_its_value() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
-    let _ = secret(&fnd, &["keygen"], "").expect_code(0);
-    encrypt(&fnd, "db", "", CANARY, &[]);
-    fs::create_dir(fnd.function_path("ops")).unwrap();
+fn a_changed_file_beside_the_function_rotates_its_value(fnd: &Fnd) {
+    let _ = secret(fnd, &["keygen"], "").expect_code(0);
+    encrypt(fnd, "db", "", CANARY, &[]);
+    fs::create_dir(fnd.function_path("team")).unwrap();
     // From the functions directory itself, for a function in a group, too.
-    fnd.drop_file("ops/tell.sh", TELL);
-    let _ = fnd.wait_ready("ops/tell");
-    assert!(told(&fnd, "ops/tell").contains(&both(CANARY)));
+    fnd.drop_file("team/tell.sh", TELL);
+    let _ = fnd.wait_ready("team/tell");
+    assert!(told(fnd, "team/tell").contains(&both(CANARY)));
     let is = |value: &str| {
         wait_until("the new value", PATIENCE, || {
-            told(&fnd, "ops/tell").contains(&both(value)).then_some(())
+            told(fnd, "team/tell").contains(&both(value)).then_some(())
         });
     };
-    encrypt(&fnd, "db", "", ROTATED, &[]);
+    encrypt(fnd, "db", "", ROTATED, &[]);
     is(ROTATED);
     // The nearest file counts.
-    encrypt(&fnd, "db", "ops", "the nearest one", &[]);
+    encrypt(fnd, "db", "team", "the nearest one", &[]);
     is("the nearest one");
     // Damaged: the value stays, and the message names file and reason.
     fs::write(
-        fnd.function_path("ops/db.age"),
+        fnd.function_path("team/db.age"),
         "age-encryption.org/v1\n-> X25519 damaged\n",
     )
     .unwrap();
-    let problem = fnd.wait_error("ops/tell");
+    let problem = fnd.wait_error("team/tell");
     let error = problem.error.unwrap_or_default();
-    assert!(error.contains("ops/db.age: it is damaged"), "{error}");
-    assert!(told(&fnd, "ops/tell").contains(&both("the nearest one")));
+    assert!(error.contains("team/db.age: it is damaged"), "{error}");
+    assert!(told(fnd, "team/tell").contains(&both("the nearest one")));
     // A file in `secrets/` comes first.
-    let _ = secret(&fnd, &["set", "db"], "from a plain file").expect_code(0);
+    let _ = secret(fnd, &["set", "db"], "from a plain file").expect_code(0);
     is("from a plain file");
-    fnd.finish();
 }
 
 #[test]

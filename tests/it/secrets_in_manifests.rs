@@ -65,25 +65,32 @@ fn wait_told(fnd: &Fnd, value: &str) {
     wait_until("the new value", PATIENCE, || told(fnd).contains(value).then_some(()));
 }
 
+/// The search for the value comes first.
 #[test]
-fn a_function_gets_the_value_of_a_secret_beside_it_and_nothing_keeps_it() {
+fn secrets_in_files_beside_functions() {
     require!(root, cgroup);
     let fnd = Fnd::start();
+    a_function_gets_the_value_of_a_secret_beside_it_and_nothing_keeps_it(&fnd);
+    an_edited_secret_is_a_new_value(&fnd);
+    fnd.finish();
+}
+
+fn a_function_gets_the_value_of_a_secret_beside_it_and_nothing_keeps_it(fnd: &Fnd) {
     write(
-        &fnd,
+        fnd,
         "secret.yaml",
         "orders",
         &format!("stringData: {{password: {CANARY}, user: ada}}"),
     );
     // The only value of a Secret needs no key; base64 of `the whole value`.
-    write(&fnd, "whole.yaml", "whole", "data: {anything: dGhlIHdob2xlIHZhbHVl}");
+    write(fnd, "whole.yaml", "whole", "data: {anything: dGhlIHdob2xlIHZhbHVl}");
     fnd.drop_file("functions.yaml", FUNCTIONS);
     let _ = fnd.wait_ready("tell");
-    assert!(told(&fnd).contains(&format!("password {CANARY}")), "{}", told(&fnd));
+    assert!(told(fnd).contains(&format!("password {CANARY}")), "{}", told(fnd));
     let lines = fnd.logs(fnd.wait_run("task").id);
     assert!(lines.iter().any(|line| line.text == "data ***"), "{lines:?}");
 
-    let listed = secret(&fnd, &["list"], "").expect_code(0);
+    let listed = secret(fnd, &["list"], "").expect_code(0);
     assert!(
         listed.out().contains("in YAML") && listed.out().contains("tell"),
         "{listed}"
@@ -101,33 +108,28 @@ fn a_function_gets_the_value_of_a_secret_beside_it_and_nothing_keeps_it() {
             files_with(&fnd.path(directory), CANARY).is_empty().then_some(())
         });
     }
-    fnd.finish();
 }
 
 /// An edited Secret is a new value, without a reload. fnd's own places come first.
-#[test]
-fn an_edited_secret_is_a_new_value() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
-    write(&fnd, "whole.yaml", "whole", "stringData: {a: b}");
+fn an_edited_secret_is_a_new_value(fnd: &Fnd) {
+    write(fnd, "whole.yaml", "whole", "stringData: {a: b}");
     write(
-        &fnd,
+        fnd,
         "secret.yaml",
         "orders",
         &format!("stringData: {{password: {CANARY}}}"),
     );
     fnd.drop_file("functions.yaml", FUNCTIONS);
-    wait_told(&fnd, CANARY);
+    wait_told(fnd, CANARY);
     write(
-        &fnd,
+        fnd,
         "secret.yaml",
         "orders",
         &format!("stringData: {{password: {ROTATED}}}"),
     );
-    wait_told(&fnd, ROTATED);
-    let _ = secret(&fnd, &["set", "orders.password"], "from a plain file").expect_code(0);
-    wait_told(&fnd, "from a plain file");
-    fnd.finish();
+    wait_told(fnd, ROTATED);
+    let _ = secret(fnd, &["set", "orders.password"], "from a plain file").expect_code(0);
+    wait_told(fnd, "from a plain file");
 }
 
 #[test]

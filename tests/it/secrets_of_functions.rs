@@ -26,14 +26,22 @@ echo "{\"token\": \"$TOKEN\"}" > $FND_RESULT
 [ "$1" = fail ] || [ "$(cat)" != '"fail"' ] || { echo "it failed with $TOKEN" >&2; exit 1; }
 "#;
 
+/// The search for the value comes first.
 #[test]
-fn the_direct_caller_gets_the_value_and_everything_kept_is_masked() {
+fn values_masks_and_bindings() {
     require!(root, cgroup);
     let fnd = Fnd::start();
-    let _ = secret(&fnd, &["set", "db"], CANARY).expect_code(0);
+    the_direct_caller_gets_the_value_and_everything_kept_is_masked(&fnd);
+    a_task_of_keptn_and_a_service_binding_work(&fnd);
+    a_new_value_reaches_warm_workers_without_a_restart_of_fnd(&fnd);
+    fnd.finish();
+}
+
+fn the_direct_caller_gets_the_value_and_everything_kept_is_masked(fnd: &Fnd) {
+    let _ = secret(fnd, &["set", "db"], CANARY).expect_code(0);
     fnd.drop_file("tell.sh", TELL);
     let _ = fnd.wait_ready("tell");
-    let listed = secret(&fnd, &["list"], "").expect_code(0);
+    let listed = secret(fnd, &["list"], "").expect_code(0);
     assert!(listed.out().contains("tell"), "{listed}");
 
     let answer = fnd.invoke("tell", "null");
@@ -77,42 +85,34 @@ fn the_direct_caller_gets_the_value_and_everything_kept_is_masked() {
     for directory in ["state", "run", "log", "functions"] {
         assert_eq!(files_with(&fnd.path(directory), CANARY), Vec::<String>::new());
     }
-    fnd.finish();
 }
 
 /// A warm worker keeps the value with which it began; a rotation replaces it by a new one, and no call is lost.
-#[test]
-fn a_new_value_reaches_warm_workers_without_a_restart_of_fnd() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
-    let _ = secret(&fnd, &["set", "db"], CANARY).expect_code(0);
-    fnd.drop_file("warm.toml", "secrets = { DB = \"db\" }\n");
+fn a_new_value_reaches_warm_workers_without_a_restart_of_fnd(fnd: &Fnd) {
+    let _ = secret(fnd, &["set", "key"], CANARY).expect_code(0);
+    fnd.drop_file("warm.toml", "secrets = { DB = \"key\" }\n");
     fnd.drop_file(
         "warm.py",
         "import os\nVALUE = open(os.environ['CREDENTIALS_DIRECTORY'] + '/DB').read()\ndef handler(event, context):\n    return VALUE\n",
     );
     let _ = fnd.wait_ready("warm");
     assert_eq!(fnd.invoke("warm", "null").text().trim_matches('"'), CANARY);
-    let rotated = secret(&fnd, &["set", "db", "--force"], ROTATED).expect_code(0);
+    let rotated = secret(fnd, &["set", "key", "--force"], ROTATED).expect_code(0);
     assert!(rotated.out().contains("used by warm"), "{rotated}");
     // The old worker serves until a new one has loaded the code.
     wait_until("the new value", PATIENCE, || {
         (fnd.invoke("warm", "null").text().trim_matches('"') == ROTATED).then_some(())
     });
     // A value that can't be read changes nothing.
-    fs::remove_file(fnd.path("secrets/db")).unwrap();
+    fs::remove_file(fnd.path("secrets/key")).unwrap();
     let _ = fnd.ctl(&["reload"]);
     assert_eq!(fnd.invoke("warm", "null").text().trim_matches('"'), ROTATED);
-    fnd.finish();
 }
 
 /// A function of Keptn finds its secret in `SECURE_DATA`; a service binding has its own directory.
-#[test]
-fn a_task_of_keptn_and_a_service_binding_work() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn a_task_of_keptn_and_a_service_binding_work(fnd: &Fnd) {
     let config = fnd.path("fnd.toml").display().to_string();
-    let _ = secret(&fnd, &["set", "keptn"], "{\"password\": \"hunter-twelve\"}").expect_code(0);
+    let _ = secret(fnd, &["set", "keptn"], "{\"password\": \"hunter-twelve\"}").expect_code(0);
     let new = [
         "binding",
         "--config",
@@ -157,7 +157,6 @@ fn a_task_of_keptn_and_a_service_binding_work() {
         listed.out().contains("host,password,type") && listed.out().contains("task"),
         "{listed}"
     );
-    fnd.finish();
 }
 
 /// A handler that answers which release it is, and with which value it began.

@@ -35,10 +35,18 @@ fn wait_alive(marks: &Path, count: usize) -> Vec<i32> {
 
 const STAYS: &str = "exec sleep 1000";
 
+/// Each of these has functions of its own.
 #[test]
-fn it_is_kept_running_until_its_file_is_gone() {
-    require!(cgroup);
+fn services_of_one_fnd() {
     let fnd = Fnd::start();
+    it_is_kept_running_until_its_file_is_gone(&fnd);
+    one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not(&fnd);
+    status_says_where_one_listens(&fnd);
+    fnd.finish();
+}
+
+fn it_is_kept_running_until_its_file_is_gone(fnd: &Fnd) {
+    require!(cgroup);
     let marks = fnd.shared_directory("marks");
     fnd.drop_file(
         "keeper.sh",
@@ -88,13 +96,10 @@ fn it_is_kept_running_until_its_file_is_gone() {
     fnd.remove("keeper.sh");
     wait_alive(&marks, 0);
     fnd.wait_gone("keeper");
-    fnd.finish();
 }
 
-#[test]
-fn one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not() {
-    let fnd = Fnd::start();
-    let marks = fnd.shared_directory("marks");
+fn one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not(fnd: &Fnd) {
+    let marks = fnd.shared_directory("brief");
     let manifest = "[service]\n[retry]\ninterval = \"20ms\"\nbackoff = \"fixed\"";
     fnd.drop_file("brief.sh", &code(&marks, manifest, "echo 'no database' >&2; exit 4"));
     let function = fnd.wait_function("brief", "to be crash-looping", |function| {
@@ -115,7 +120,6 @@ fn one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not() {
     );
     fnd.drop_file("brief.sh", &code(&marks, manifest, STAYS));
     let _ = fnd.wait_function("brief", "to run", |function| function.state.as_str() == "running");
-    fnd.finish();
 }
 
 #[test]
@@ -147,10 +151,8 @@ http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serv
     fnd.finish();
 }
 
-#[test]
-fn status_says_where_one_listens() {
+fn status_says_where_one_listens(fnd: &Fnd) {
     require!(root);
-    let fnd = Fnd::start();
     fnd.drop_file(
         "listens.py",
         "# /// fnd\n# [service]\n# ///\nimport socket, time\nlistener = socket.create_server(('127.0.0.1', 0))\n\
@@ -167,7 +169,6 @@ fn status_says_where_one_listens() {
         table.contains("up ") && table.contains(&format!(", :{port}")),
         "{table}"
     );
-    fnd.finish();
 }
 
 #[test]

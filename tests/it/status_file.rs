@@ -5,9 +5,17 @@ use fnd_tests::{Fnd, Setup, wait_until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt as _;
 
+/// Each of these has functions of its own.
 #[test]
-fn pending_before_the_first_run_and_true_after_each() {
-    let fnd = Fnd::start();
+fn its_content_name_and_mode() {
+    let fnd = Fnd::start_with(&Setup::default().config("[status]\nmode = \"0600\"\n"));
+    its_name_and_mode(&fnd);
+    pending_before_the_first_run_and_true_after_each(&fnd);
+    it_is_never_torn(&fnd);
+    fnd.finish();
+}
+
+fn pending_before_the_first_run_and_true_after_each(fnd: &Fnd) {
     fnd.drop_file(
         "hello.sh",
         "# /// fnd\n# on_load = false\n# ///\nread -r n\n: \"${n:=0}\"\necho '{\"n\": '\"$n\"'}'\nexit \"$n\"\n",
@@ -70,12 +78,9 @@ fn pending_before_the_first_run_and_true_after_each() {
         (failed["runs"].as_u64(), failed["failures"].as_u64()),
         (Some(2), Some(1))
     );
-    fnd.finish();
 }
 
-#[test]
-fn its_name_and_mode() {
-    let fnd = Fnd::start_with(&Setup::default().config("[status]\nmode = \"0600\"\n"));
+fn its_name_and_mode(fnd: &Fnd) {
     fnd.drop_file("ops/grouped.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
     fnd.wait_ready("ops/grouped");
     wait_until("the status file", PATIENCE, || fnd.status_file("ops/grouped"));
@@ -85,7 +90,6 @@ fn its_name_and_mode() {
     wait_until("the status file to go with the function", PATIENCE, || {
         (!path.exists()).then_some(())
     });
-    fnd.finish();
 }
 
 #[test]
@@ -124,9 +128,7 @@ fn what_waits_to_be_written_is_written_at_the_end() {
 }
 
 /// A reader finds a complete file at any moment, since the file is replaced, not rewritten.
-#[test]
-fn it_is_never_torn() {
-    let fnd = Fnd::start();
+fn it_is_never_torn(fnd: &Fnd) {
     fnd.drop_file(
         "busy.sh",
         "# /// fnd\n# on_load = false\n# ///\nhead -c 20000 /dev/zero | tr '\\0' z\n",
@@ -142,7 +144,6 @@ fn it_is_never_torn() {
         }
         ended = fnd.history("busy").iter().filter(|view| view.state.is_final()).count();
     }
-    fnd.finish();
 }
 
 /// This includes answers of handlers, which come before the end is recorded, and ends that are no success.

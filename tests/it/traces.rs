@@ -22,20 +22,27 @@ fn printed(fnd: &Fnd, headers: &[(&str, &str)]) -> (fnd_wire::ids::InvocationId,
     (id, lines.map(|line| line.text).collect())
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn retries_are_spans_of_their_own_in_the_caller_s_trace() {
+fn traces_of_scripts_and_handlers() {
     let fnd = Fnd::start();
+    retries_are_spans_of_their_own_in_the_caller_s_trace(&fnd);
+    a_handler_gets_its_own_span_wherever_its_caller_named_one(&fnd);
+    fnd.finish();
+}
+
+fn retries_are_spans_of_their_own_in_the_caller_s_trace(fnd: &Fnd) {
     fnd.drop_file("told.sh", SCRIPT);
     fnd.wait_ready("told");
     let parent = format!("00-{TRACE}-{SPAN}-01");
     let span = |id, attempt| Span::of(None, id, Attempt(attempt)).id;
 
-    let (id, lines) = printed(&fnd, &[("traceparent", &parent), ("tracestate", "rojo=1")]);
+    let (id, lines) = printed(fnd, &[("traceparent", &parent), ("tracestate", "rojo=1")]);
     let expected = [1, 2].map(|attempt| format!("00-{TRACE}-{}-01 rojo=1 none", span(id, attempt)));
     assert_eq!(lines, expected);
 
     let (id, lines) = printed(
-        &fnd,
+        fnd,
         &[("x-b3-traceid", TRACE), ("x-b3-spanid", SPAN), ("x-b3-sampled", "0")],
     );
     let expected = [1, 2].map(|attempt| {
@@ -49,28 +56,25 @@ fn retries_are_spans_of_their_own_in_the_caller_s_trace() {
         &[][..],
         &[("traceparent", "00-nonsense"), ("tracestate", "rojo=1"), ("b3", "0")],
     ] {
-        let (id, lines) = printed(&fnd, headers);
+        let (id, lines) = printed(fnd, headers);
         let own = id.to_string().replace('-', "");
         let expected = [1, 2].map(|attempt| format!("00-{own}-{}-01 none none", span(id, attempt)));
         assert_eq!(lines, expected);
     }
-    fnd.finish();
 }
 
-#[test]
-fn a_handler_gets_its_own_span_wherever_its_caller_named_one() {
-    let fnd = Fnd::start();
+fn a_handler_gets_its_own_span_wherever_its_caller_named_one(fnd: &Fnd) {
     fnd.drop_file(
-        "told.py",
+        "handles.py",
         "# /// fnd\n# on_load = false\n# ///\ndef handler(event, context):\n    \
          headers = event[\"extensions\"][\"request\"].headers\n    \
          return [context.traceparent, headers[\"traceparent\"], headers[\"tracestate\"], headers[\"b3\"]]\n",
     );
-    fnd.wait_ready("told");
+    fnd.wait_ready("handles");
     let parent = format!("00-{TRACE}-{SPAN}-01");
     let b3 = format!("{TRACE}-{SPAN}-1");
     let headers = [("traceparent", parent.as_str()), ("tracestate", "rojo=1"), ("b3", &b3)];
-    let answer = fnd.client().call("POST", "/v1/functions/told/invoke", &headers, b"");
+    let answer = fnd.client().call("POST", "/v1/functions/handles/invoke", &headers, b"");
     let id = fnd_wire::ids::InvocationId::parse(answer.header("fnd-invocation").unwrap()).unwrap();
     let span = Span::of(None, id, Attempt(1)).id;
     let own = format!("00-{TRACE}-{span}-01");
@@ -81,5 +85,4 @@ fn a_handler_gets_its_own_span_wherever_its_caller_named_one() {
         format!("{TRACE}-{span}-1-{SPAN}"),
     ];
     assert_eq!(answer.json::<Vec<String>>(), expected, "{}", answer.text());
-    fnd.finish();
 }

@@ -13,37 +13,42 @@ fn usage(fnd: &Fnd, name: &str) -> FunctionUsage {
     found.unwrap()
 }
 
+/// The report of all runs comes first, and the drain last.
 #[test]
-fn a_busy_function_is_counted_and_its_limit_holds_it_up() {
-    require!(root, cgroup);
+fn reports_usage_and_drains() {
     let fnd = Fnd::start();
+    a_report_adds_up_a_real_history(&fnd);
+    a_busy_function_is_counted_and_its_limit_holds_it_up(&fnd);
+    a_cancelled_drain_goes_on_with_what_waited(&fnd);
+    fnd.finish();
+}
+
+fn a_busy_function_is_counted_and_its_limit_holds_it_up(fnd: &Fnd) {
+    require!(root, cgroup);
     fnd.drop_file(
         "burns.sh",
         "# /// fnd\n# on_load = false\n# [limits]\n# cpu = \"100m\"\n# grace = \"1s\"\n# ///\nwhile :; do :; done\n",
     );
     fnd.wait_ready("burns");
-    let before = usage(&fnd, "burns");
+    let before = usage(fnd, "burns");
     assert_eq!((before.running, before.cpu_limit), (0, Some(0.1)), "{before:?}");
     let id = fnd.queue("burns", "");
     let ms = |usage: &FunctionUsage| usage.cpu_ms.unwrap_or_default();
     let first = wait_until("its CPU time to be counted", PATIENCE, || {
-        Some(usage(&fnd, "burns")).filter(|now| ms(now) > 0.0 && now.running == 1)
+        Some(usage(fnd, "burns")).filter(|now| ms(now) > 0.0 && now.running == 1)
     });
     let later = wait_until("more CPU time, and throttling", PATIENCE, || {
         let throttled = |now: &FunctionUsage| now.throttled_periods > Some(0) && now.throttled_ms > Some(0.0);
-        Some(usage(&fnd, "burns")).filter(|now| ms(now) > ms(&first) && throttled(now))
+        Some(usage(fnd, "burns")).filter(|now| ms(now) > ms(&first) && throttled(now))
     });
     assert!(later.cpu_periods >= later.throttled_periods, "{later:?}");
     assert!(later.memory_bytes > Some(0) && later.pids > Some(0), "{later:?}");
     fnd.client().post(&format!("/v1/invocations/{id}/cancel"), "");
     fnd.wait_end(id);
-    fnd.finish();
 }
 
 /// What waited runs when a drain is cancelled, and a service starts anew.
-#[test]
-fn a_cancelled_drain_goes_on_with_what_waited() {
-    let fnd = Fnd::start();
+fn a_cancelled_drain_goes_on_with_what_waited(fnd: &Fnd) {
     fnd.drop_file("disk.toml", "[service]\n[limits]\ngrace = \"1s\"\n");
     fnd.drop_file("disk.sh", "exec sleep 1000\n");
     fnd.drop_file("says.sh", "# /// fnd\n# on_load = false\n# ///\necho said\n");
@@ -57,12 +62,9 @@ fn a_cancelled_drain_goes_on_with_what_waited() {
     let _ = fnd.wait_function("disk", "to run again", |function| function.running == 1);
     // A second drain works like the first.
     assert_eq!(fnd.ctl(&["drain"]).expect_code(0).out().trim(), "drained");
-    fnd.finish();
 }
 
-#[test]
-fn a_report_adds_up_a_real_history() {
-    let fnd = Fnd::start();
+fn a_report_adds_up_a_real_history(fnd: &Fnd) {
     fnd.drop_file(
         "mixed.sh",
         "# /// fnd\n# on_load = false\n# ///\ncase $DATA in *bad*) echo no such host >&2; exit 3;; esac\n",
@@ -92,5 +94,4 @@ fn a_report_adds_up_a_real_history() {
         page.contains("2 of 3 runs failed") && page.contains("mixed exit-3: no such host"),
         "{page}"
     );
-    fnd.finish();
 }

@@ -18,10 +18,18 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Each file is refused by a real fnd for the reason that `validate` gives.
+/// Each of these has functions of its own.
 #[test]
-fn what_fnd_refuses_is_refused_with_the_same_words() {
+fn verdicts_of_fnd_and_of_validate() {
     let fnd = Fnd::start();
+    versions_are_those_that_are_installed(&fnd);
+    another_version_than_the_named_one_is_a_warning_that_names_both(&fnd);
+    what_fnd_refuses_is_refused_with_the_same_words(&fnd);
+    fnd.finish();
+}
+
+/// Each file is refused by a real fnd for the reason that `validate` gives.
+fn what_fnd_refuses_is_refused_with_the_same_words(fnd: &Fnd) {
     let outside = fnd.path("outside.sh");
     fs::write(&outside, "echo\n").unwrap();
     for (file, text, words) in [
@@ -69,7 +77,6 @@ fn what_fnd_refuses_is_refused_with_the_same_words() {
         run.out().contains("INSECURE MODE") && run.out().contains("leads out"),
         "{run}"
     );
-    fnd.finish();
 }
 
 /// In a working copy, a file of the group is a warning; a file that everybody may change is an error.
@@ -168,19 +175,17 @@ fn fnd_check_refuses_a_named_directory_that_is_missing() {
 }
 
 /// Where one interpreter serves all versions of a language, `validate` asks it for its version.
-#[test]
-fn another_version_than_the_named_one_is_a_warning_that_names_both() {
+fn another_version_than_the_named_one_is_a_warning_that_names_both(fnd: &Fnd) {
     let Ok(output) = Command::new("/usr/bin/node").arg("--version").output() else {
         return;
     };
     let printed = String::from_utf8(output.stdout).unwrap();
     let version = printed.trim().trim_start_matches('v');
     let major = version.split('.').next().unwrap();
-    let fnd = Fnd::start();
     let code = "module.exports = () => 1;\n";
     for (name, runtime, expected) in [
         ("same", format!("nodejs{major}"), "0 warnings"),
-        ("old", "nodejs8".to_owned(), "1 warning"),
+        ("elder", "nodejs8".to_owned(), "1 warning"),
     ] {
         fnd.drop_file(&format!("{name}.toml"), &format!("runtime = \"{runtime}\"\n"));
         fnd.drop_file(&format!("{name}.cjs"), code);
@@ -188,7 +193,7 @@ fn another_version_than_the_named_one_is_a_warning_that_names_both() {
         let run = fnd.ctl(&["validate", &file.display().to_string()]).expect_code(0);
         let shown = format!("{}{}", run.out(), run.stderr);
         assert!(shown.contains(expected), "{shown}");
-        if name == "old" {
+        if name == "elder" {
             assert!(shown.contains(&format!("version {version} and not `8`")), "{shown}");
         }
         let run = fnd
@@ -200,9 +205,7 @@ fn another_version_than_the_named_one_is_a_warning_that_names_both() {
 }
 
 /// Names of versions, as other systems have them, mean what is installed; `validate` and fnd say the same.
-#[test]
-fn versions_are_those_that_are_installed() {
-    let fnd = Fnd::start();
+fn versions_are_those_that_are_installed(fnd: &Fnd) {
     let mut python = Command::new("/usr/bin/python3");
     python.args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"]);
     let minor = String::from_utf8(python.output().unwrap().stdout).unwrap();
@@ -253,5 +256,4 @@ fn versions_are_those_that_are_installed() {
             assert!(run.out().contains("`fndctl runtimes` lists what is installed"), "{run}");
         }
     }
-    fnd.finish();
 }

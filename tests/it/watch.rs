@@ -50,16 +50,24 @@ impl Drop for Watch {
     }
 }
 
+/// The watch of all functions comes first.
 #[test]
-fn each_change_is_a_line() {
+fn changes_are_watched() {
     let fnd = Fnd::start();
+    each_change_is_a_line(&fnd);
+    a_pause_of_schedules_is_a_change(&fnd);
+    a_person_sees_the_table_again(&fnd);
+    fnd.finish();
+}
+
+fn each_change_is_a_line(fnd: &Fnd) {
     let script = |word| format!("# /// fnd\n# on_load = false\n# [labels]\n# team = \"ops\"\n# ///\necho {word}\n");
     fnd.drop_file("seen.sh", &script("old"));
     fnd.drop_file("other.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
     let first = fnd.wait_ready("seen").version;
     fnd.wait_ready("other");
-    let all = Watch::start(&fnd, &["-o", "json"]);
-    let one = Watch::start(&fnd, &["seen", "-o", "json"]);
+    let all = Watch::start(fnd, &["-o", "json"]);
+    let one = Watch::start(fnd, &["seen", "-o", "json"]);
     all.wait("the other is there", |change| change.function.as_str() == "other");
     for watch in [&all, &one] {
         let change = watch.wait("it is there", |change| change.function.as_str() == "seen");
@@ -88,7 +96,6 @@ fn each_change_is_a_line() {
         change.now.as_ref().is_some_and(|now| now.runs == 2)
     });
     assert!(one.1.try_iter().all(|line| line.contains("\"seen\"")));
-    fnd.finish();
 }
 
 /// Long lists are made in pieces.
@@ -136,13 +143,11 @@ fn lists_of_many_functions_have_each_once() {
 }
 
 /// No event of the stream tells of such a change.
-#[test]
-fn a_pause_of_schedules_is_a_change() {
-    let fnd = Fnd::start();
+fn a_pause_of_schedules_is_a_change(fnd: &Fnd) {
     let script = "# /// fnd\n# on_load = false\n# [[schedule]]\n# cron = \"0 4 1 1 *\"\n# ///\n:\n";
     fnd.drop_file("yearly.sh", script);
     fnd.wait_ready("yearly");
-    let watch = Watch::start(&fnd, &["-o", "json"]);
+    let watch = Watch::start(fnd, &["yearly", "-o", "json"]);
     let is_due = |change: &FunctionChange| change.now.as_ref().is_some_and(|now| now.next_run_at.is_some());
     watch.wait("it is due", is_due);
     let ask = |verb| fnd.client().post(&format!("/v1/functions/yearly/schedules/{verb}"), "");
@@ -150,24 +155,20 @@ fn a_pause_of_schedules_is_a_change() {
     watch.wait("it is paused", |change| !is_due(change));
     assert_eq!(ask("resume").status, 200);
     watch.wait("it is due again", is_due);
-    fnd.finish();
 }
 
-#[test]
-fn a_person_sees_the_table_again() {
-    let fnd = Fnd::start();
-    fnd.drop_file("seen.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
-    fnd.wait_ready("seen");
-    let watch = Watch::start(&fnd, &[]);
+fn a_person_sees_the_table_again(fnd: &Fnd) {
+    fnd.drop_file("table.sh", "# /// fnd\n# on_load = false\n# ///\n:\n");
+    fnd.wait_ready("table");
+    let watch = Watch::start(fnd, &[]);
     let row = |ran: &str| {
         wait_until("a row of the table", PATIENCE, || {
             let line = watch.1.recv_timeout(PATIENCE).unwrap();
-            (line.starts_with("seen ") && line.contains(ran)).then_some(())
+            (line.starts_with("table ") && line.contains(ran)).then_some(())
         });
     };
     row(" ready ");
-    let _ = fnd.run("seen", "");
+    let _ = fnd.run("table", "");
     row("s ago");
     drop(watch);
-    fnd.finish();
 }

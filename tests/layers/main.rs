@@ -50,6 +50,9 @@ const MACHINE_WHY: &str = "decisions need no machine: time, choices and content 
 const VERBS: &str = "crate::commands crate::suggestions";
 const VERBS_WHY: &str = "what verbs share knows no verb";
 
+const SOCKETS: &str = "tokio rustix libc hyper::client std::env std::net";
+const SOCKETS_WHY: &str = "a page asks fnd through `api`, and nothing else";
+
 const RULES: &[Rule] = &[
     // wire: everything that the root program sees.
     rule(
@@ -226,6 +229,20 @@ const RULES: &[Rule] = &[
         "clap tokio hyper fnd_core println eprintln",
         "it parses no command line, asks no daemon and prints nothing",
     ),
+    rule(
+        "client/src",
+        "clap println eprintln",
+        "it parses no command line and prints nothing",
+    ),
+    // web: the page has no rights of its own, and a function's name or output must not become a path.
+    rule(
+        "web/src",
+        "std::fs std::process::Command",
+        "the page opens no file and starts no process",
+    )
+    .except(&["listen.rs"]), // the directory of its socket, before it is confined
+    rule("web/src/pages", SOCKETS, SOCKETS_WHY),
+    rule("web/src/parts", SOCKETS, SOCKETS_WHY),
     // ctl: the command line knows the verbs, a verb knows the ground rooms, and nothing knows more.
     rule(
         "ctl/src",
@@ -399,6 +416,7 @@ fn folders(folder: &Path, see: &mut impl FnMut(&Path, BTreeSet<String>)) {
 fn the_map_of_a_folder_names_its_files() {
     let mut wrong = Vec::new();
     for root in [
+        "client/src",
         "core/src",
         "ctl/src",
         "daemon/src",
@@ -409,6 +427,7 @@ fn the_map_of_a_folder_names_its_files() {
         "tests/it",
         "tests/src",
         "tests/vm",
+        "web/src",
         "wire/src",
     ] {
         folders(&repository().join(root), &mut |folder, modules| {
@@ -452,7 +471,9 @@ fn crates_link_what_the_table_says() {
         ("daemon", &["core", "manifest", "wire"]),
         ("spawner", &["wire"]),
         ("import", &["manifest", "unpack", "wire"]),
-        ("ctl", &["core", "import", "manifest", "unpack", "wire"]),
+        ("client", &["core"]),
+        ("ctl", &["client", "core", "import", "manifest", "unpack", "wire"]),
+        ("web", &["client", "core", "manifest", "wire"]),
         ("tests", &["core", "manifest", "wire"]),
     ] {
         assert_eq!(ours(directory), expected, "{directory}");

@@ -34,7 +34,8 @@ impl Mark {
             let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else {
                 continue;
             };
-            if pid != std::process::id() && self.owns(&entry.path()) {
+            let path = entry.path();
+            if pid != std::process::id() && self.owns(&path) && !waits_for_init(&path) {
                 let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
                 let command = String::from_utf8_lossy(&command).replace('\0', " ");
                 found.push(format!("process {pid} `{}`", command.trim()));
@@ -84,6 +85,18 @@ impl Mark {
             remove_tree(&cgroup);
         }
     }
+}
+
+/// Returns whether a process is a zombie that process 1 must wait for. Its parent has ended, so no program of fnd can do that; the
+/// process 1 of a container may take seconds.
+fn waits_for_init(process: &Path) -> bool {
+    let stat = fs::read(process.join("stat")).unwrap_or_default();
+    let stat = String::from_utf8_lossy(&stat);
+    // State, parent and, later, the number of threads follow the name, which may contain anything, in parentheses: proc_pid_stat(5).
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let is_zombie = (fields.next(), fields.next()) == (Some("Z"), Some("1"));
+    // A process whose first thread alone has ended shows as a zombie, too.
+    is_zombie && matches!(fields.nth(15), Some("0" | "1"))
 }
 
 /// Removes a cgroup and those below it; one that is still busy stays, and is reported.

@@ -124,6 +124,21 @@ pub fn nats_floor() -> Option<PathBuf> {
     places.into_iter().find(|path| path.exists())
 }
 
+/// Returns the Python with the client library of the Model Context Protocol that set-up brought.
+#[must_use]
+pub fn mcp_client() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let tools = target.join("tools/mcp");
+    Some(tools.join("bin/python")).filter(|_| tools.join("installed.txt").exists())
+}
+
+/// Returns the directory of playwright and axe-core that set-up brought.
+#[must_use]
+pub fn page_tools() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Some(target.join("tools/page")).filter(|path| path.join("installed.txt").exists())
+}
+
 /// Returns the browser chromium: `FND_CHROMIUM`, or the one that is installed.
 #[must_use]
 pub fn chromium() -> Option<PathBuf> {

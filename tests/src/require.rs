@@ -72,6 +72,9 @@ fn missing(need: &str) -> Option<&'static str> {
             let needed = ["/dev/loop-control", "/sbin/mkfs.ext4", "/sbin/e2fsck"];
             (!needed.iter().all(|path| Path::new(path).exists())).then_some("no loop devices, or no e2fsprogs")
         }
+        "page" => programs::page_tools()
+            .is_none()
+            .then_some("no playwright and axe-core: run scripts/setup.sh --ci"),
         "pid_max" => (!has_own_pid_max()).then_some("no `kernel.pid_max` for each namespace: it needs Linux 6.14"),
         "deno" => programs::deno()
             .is_none()
@@ -79,6 +82,9 @@ fn missing(need: &str) -> Option<&'static str> {
         "java" => (!Path::new("/usr/bin/java").exists()).then_some("no java: run scripts/setup.sh --ci"),
         "go" => (!Path::new("/usr/bin/go").exists()).then_some("no go: run scripts/setup.sh --ci"),
         "lua" => (!Path::new("/usr/bin/lua5.4").exists()).then_some("no lua: run scripts/setup.sh --ci"),
+        "mcp" => programs::mcp_client()
+            .is_none()
+            .then_some("no client library of MCP: run scripts/setup.sh --ci"),
         "mono" => (!Path::new("/usr/bin/mcs").exists()).then_some("no mono: run scripts/setup.sh --ci"),
         "nats" => programs::nats()
             .is_none()

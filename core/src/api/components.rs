@@ -19,6 +19,7 @@ pub fn components() -> Map<String, Value> {
     add!(
         AuditList,
         BatchAccepted,
+        CallerView,
         Changed,
         DeadLetterList,
         EventAccepted,
@@ -30,6 +31,7 @@ pub fn components() -> Map<String, Value> {
         LogList,
         NatsView,
         NodeStatus,
+        Overview,
         Problem,
         PublishedMessage,
         Queued,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct EventAccepted {
     /// The attribute `id` of the event.
     pub id: String,
-    /// What came of it.
+    /// The invocations that it started, and the functions that did not take it.
     #[serde(flatten)]
     pub delivered: Delivered,
 }

@@ -129,6 +129,9 @@ pub struct FunctionStatus {
     /// Number of dead letters.
     #[serde(default)]
     pub dead_letters: u64,
+    /// Whether agents may call it as a tool of the Model Context Protocol (`mcp` of the manifest); absent where it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mcp: bool,
 }
 
 /// What keeps invocations from beginning although a process is free.
@@ -211,7 +214,7 @@ impl<'de> Deserialize<'de> for FunctionDetail {
     }
 }
 
-/// What [`FunctionDetail`] adds.
+/// The fields that only [`FunctionDetail`] has.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionMore {
     /// How it runs: `script`, `handler`, `http` or `service`.
@@ -226,6 +229,9 @@ pub struct FunctionMore {
     /// The manifest with every key, defaults filled in; null while no version of the function was installed.
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub manifest: serde_json::Value,
+    /// The JSON Schema that each payload must match (`[input] schema`); absent where the function takes any payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<serde_json::Value>,
     /// Path of the interpreter, as it is started; empty where the file is executed itself.
     pub interpreter: String,
     /// Uid that runs the function; null where no version was ever installed.

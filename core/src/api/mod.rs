@@ -10,6 +10,7 @@
 //! - `invocations`: invocations, attempts and dead letters.
 //! - `nats`: the connection to NATS, and the entries of `[[nats]]`.
 //! - `node`: the node's status, runtimes and sizes, reload and validation.
+//! - `overview`: the node at a glance, and the caller
 //! - `problem`: refusals, and the one table of their codes.
 //! - `releases`: the releases of functions, and their files.
 //! - `routes`: the routes of the public listener.
@@ -27,6 +28,7 @@ mod functions;
 mod invocations;
 mod nats;
 mod node;
+mod overview;
 pub mod problem;
 mod releases;
 mod routes;
@@ -50,6 +52,7 @@ pub use node::{
     Changed, DiskUse, LAYERS, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList,
     SizeView, ValidateReport, ValidateRequest,
 };
+pub use overview::{Attention, AttentionView, CallerView, NextRun, Overview, RoleOfFunctions};
 pub use problem::Problem;
 pub use releases::{
     CanaryView, HoldKind, HoldView, ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseState, ReleaseView,

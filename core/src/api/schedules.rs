@@ -33,9 +33,9 @@ pub struct ScheduleView {
     #[serde(with = "text::id")]
     #[schemars(with = "String")]
     pub function: FunctionName,
-    /// The line of cron, or `every 30s`.
+    /// The line of cron, `every 30s`, or `at boot`.
     pub schedule: String,
-    /// The time zone in which a line of cron counts; null for `every`.
+    /// The time zone in which a line of cron counts; null for the others.
     pub timezone: Option<String>,
     /// Whether its slots run.
     pub state: ScheduleState,

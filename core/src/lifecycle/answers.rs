@@ -85,8 +85,12 @@ impl Lifecycle {
             self.installer.is_final(&files);
             // The answer may have been about a syntax check. The changed files get a check of their own.
             self.installer.checks.forget(&files.function);
+            let is_unknown = self.registry.get(&files.function).is_none();
             // fnd deletes no version of a function while it waits for such an answer, so it does that now.
             out.push(Order::Prune(files.function));
+            if is_unknown {
+                out.extend(self.installer.repeat_scan().map(Order::Rescan));
+            }
         }
     }
 

@@ -19,7 +19,6 @@ use fnd_wire::frame::NOT_ALONE;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 /// The largest value of `[build] jobs`.
 const LANES_MAX: u32 = 64;
@@ -69,16 +68,19 @@ impl Lane {
 }
 
 /// Why a tree is not there although it was wanted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildFailure {
     /// Its build could not be started, for a reason outside of the files: fnd drains, for example. No event tells when that is
     /// over.
+    #[error("(not started): {0}")]
     NotStarted(String),
     /// Its build was accepted, and something besides the files kept a tree from being made: a process could not be started, or
     /// another one may have left files in the home. No event tells when that is over.
+    #[error("{0}")]
     Disturbed(String),
     /// Its build has failed, or the files that the build has left make no tree. The first line is the reason, and the last lines
     /// of output follow.
+    #[error("{0}")]
     Failed(String),
 }
 
@@ -89,15 +91,6 @@ impl BuildFailure {
             Self::Disturbed(why)
         } else {
             Self::Failed(why)
-        }
-    }
-}
-
-impl fmt::Display for BuildFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotStarted(why) => write!(f, "(not started): {why}"),
-            Self::Disturbed(why) | Self::Failed(why) => f.write_str(why),
         }
     }
 }

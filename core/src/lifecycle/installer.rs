@@ -12,6 +12,10 @@ use std::time::Duration;
 /// spawn between them does not wait.
 const WINDOW: usize = 256;
 
+/// Most scans that are asked for because files have changed while they were being installed: an author may write to a file without
+/// end.
+const REPEATS: u8 = 5;
+
 /// The functions to install.
 #[derive(Debug, Default)]
 pub struct Installer {
@@ -25,6 +29,11 @@ pub struct Installer {
     /// The number of the scan that was asked for last; below, that of the last scan that is over.
     asked_scan: u64,
     done_scan: u64,
+    /// The number of the scan for which all others wait, and how many such scans were asked for.
+    repeated_scan: u64,
+    repeats: u8,
+    /// Whether one more such scan was needed.
+    is_given_up: bool,
 }
 
 impl Installer {
@@ -190,10 +199,38 @@ impl Installer {
         self.done_scan = self.done_scan.max(number);
     }
 
+    /// Has every scan wait for one that reports the files of a function again, if they are still there: they have changed, so the
+    /// answer about them was dropped, and nothing else is known of their function. Without them a scan would be settled, and the
+    /// function would count as deleted. Returns the number of that scan if it is to be asked for.
+    pub fn repeat_scan(&mut self) -> Option<u64> {
+        // The catalog reports the changed files before it says that a scan is over.
+        if self.done_scan < self.asked_scan {
+            self.repeated_scan = self.asked_scan;
+            return None;
+        }
+        if self.repeats >= REPEATS {
+            self.is_given_up = true;
+            return None;
+        }
+        self.repeats += 1;
+        self.repeated_scan = self.new_scan();
+        Some(self.repeated_scan)
+    }
+
+    /// Returns whether a function may exist of which nothing is known, since its files have changed too often. From now on scans are
+    /// asked for again.
+    pub fn take_given_up(&mut self) -> bool {
+        let is_given_up = std::mem::take(&mut self.is_given_up);
+        if is_given_up {
+            self.repeats = 0;
+        }
+        is_given_up
+    }
+
     /// Returns whether the scan of that number is over and everything it saw is installed or refused.
     #[must_use]
     pub fn is_settled(&self, scan: u64) -> bool {
-        self.done_scan >= scan && self.is_idle()
+        self.done_scan >= scan.max(self.repeated_scan) && self.is_idle()
     }
 
     /// Returns whether nothing is to be installed.

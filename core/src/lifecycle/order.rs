@@ -26,6 +26,9 @@ pub enum Order {
     /// Asks the catalog whether the files of a request have not changed; [`Lifecycle::confirmed`](super::Lifecycle::confirmed)
     /// must follow.
     Confirm(u32, SourceFiles),
+    /// Has the catalog scan the directories; [`Installer::scanned`](super::installer::Installer::scanned) with this number must
+    /// follow.
+    Rescan(u64),
     /// Sends the spawner a request whose answer changes nothing.
     Request(Request),
     /// Makes this tree of the files that the build in a lane has left, or without a tree removes the files;

@@ -1,6 +1,7 @@
 //! Converts a manifest to the rules of the supervisor.
 
 use crate::backoff::{Backoff, Jitter};
+use crate::input::InputSchema;
 use crate::records::Payload;
 use crate::records::outcome::Class;
 use crate::run::{FunctionKind, Http, Overlap, Poll, Pool, QueueRules, Retry, Rules, Service};
@@ -23,6 +24,10 @@ pub fn rules(manifest: &Manifest, host: &str) -> Rules {
             context: manifest.context.as_ref().map(|context| Arc::from(context.get())),
             ..Payload::default()
         },
+        input: manifest
+            .input_schema
+            .as_ref()
+            .map(|schema| Arc::new(InputSchema::new(schema))),
         // A service runs without end.
         timeout: limits.timeout.filter(|_| manifest.service.is_none()),
         grace: limits.grace,

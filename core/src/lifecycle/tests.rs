@@ -92,6 +92,7 @@ fn spelled(orders: &[Order]) -> String {
     let number = |version: Version| version.0[0];
     let word = |order: &Order| match order {
         Order::Confirm(request, files) => Some(format!("confirm {request} {}", files.source)),
+        Order::Rescan(number) => Some(format!("rescan {number}")),
         Order::Serve(installed) => Some(format!("serve {}", number(installed.version))),
         Order::Share(installed, percent) => Some(format!("share {} {percent}", number(installed.version))),
         Order::Supervise(Event::Refused { error, .. }) => Some(format!("refuse {error}")),
@@ -255,7 +256,7 @@ fn an_answer_counts_when_the_files_are_still_the_same() {
         let expected = if same {
             "upload Installed, serve 1, store 1, prune"
         } else {
-            "prune"
+            "prune, rescan 1"
         };
         assert_eq!(spelled(&out), expected);
         assert!(
@@ -282,6 +283,62 @@ fn a_scan_is_not_settled_without_files_that_the_spawner_could_not_be_asked_for()
         assert!(!lifecycle.installer.is_settled(scan));
         assert!(lifecycle.installer.has_work(&name("a")) && lifecycle.installer.has_work(&name("b")));
     }
+}
+
+/// Has the file of `f` installed, and changed before the answer counts. Returns the orders that follow.
+fn change_while_it_is_installed(lifecycle: &mut Lifecycle) -> String {
+    lifecycle.files_changed(vec![candidate("f")]);
+    assert_eq!(ask(lifecycle), "f.sh");
+    let mut out = Vec::new();
+    let judged = InstallAnswer::Installed(Box::new(installed(&name("f"))), None);
+    lifecycle.judged(1, judged, node(0), &mut out);
+    out.clear();
+    lifecycle.confirmed(1, false, node(0), &mut out);
+    spelled(&out)
+}
+
+#[test]
+fn a_scan_is_not_settled_without_files_that_change_while_they_are_installed_first() {
+    let mut lifecycle = lifecycle();
+    let scan = lifecycle.installer.new_scan();
+    assert_eq!(
+        change_while_it_is_installed(&mut lifecycle),
+        "prune",
+        "that scan looks again"
+    );
+    assert!(!lifecycle.installer.is_settled(scan));
+    lifecycle.installer.scanned(scan);
+    assert!(lifecycle.installer.is_settled(scan), "the file is not there any more");
+    assert_eq!(change_while_it_is_installed(&mut lifecycle), "prune, rescan 2");
+    assert!(!lifecycle.installer.is_settled(scan));
+    lifecycle.files_changed(vec![candidate("f")]);
+    lifecycle.installer.scanned(2);
+    assert!(!lifecycle.installer.is_settled(scan));
+    assert_eq!(ask(&mut lifecycle), "f.sh");
+    install(&mut lifecycle, 1);
+    assert!(lifecycle.installer.is_settled(scan));
+    // A function that is known does not count as deleted.
+    assert_eq!(change_while_it_is_installed(&mut lifecycle), "prune");
+    assert!(lifecycle.installer.is_settled(scan));
+}
+
+#[test]
+fn a_file_that_changes_without_end_does_not_keep_a_scan_from_being_settled() {
+    let mut lifecycle = lifecycle();
+    for number in 1..=5 {
+        let orders = change_while_it_is_installed(&mut lifecycle);
+        assert_eq!(orders, format!("prune, rescan {number}"));
+        assert!(!lifecycle.installer.is_settled(0));
+        lifecycle.installer.scanned(number);
+    }
+    assert!(!lifecycle.installer.take_given_up());
+    assert_eq!(change_while_it_is_installed(&mut lifecycle), "prune");
+    assert!(lifecycle.installer.is_settled(0));
+    assert!(
+        lifecycle.installer.take_given_up(),
+        "the function is there, and is not known"
+    );
+    assert_eq!(change_while_it_is_installed(&mut lifecycle), "prune, rescan 6");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::rules::Rules;
 use crate::records::cause::{Cause, DEPTH_MAX};
 use crate::records::outcome::{Skip, Trigger};
 use crate::records::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
+use fnd_manifest::function::payload_schema::{self, PayloadMistake};
 use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,9 +105,9 @@ pub enum Action {
     CanaryServes(FunctionName, Version),
     /// A version on trial could not be loaded.
     TrialFailed {
-        /// The function.
+        /// The function that the version is of.
         function: FunctionName,
-        /// The version.
+        /// The version that was tried, which does not serve.
         version: Version,
         /// Why, for people.
         error: Box<str>,
@@ -257,6 +258,8 @@ pub enum Rejection {
     KeyReused,
     /// A function calls it, and the chain of calls does not allow that.
     Chain(ChainRefusal),
+    /// The payload does not match the schema of the function (`[input] schema`).
+    Input(Vec<PayloadMistake>),
 }
 
 impl Rejection {
@@ -270,7 +273,8 @@ impl Rejection {
             | Self::Invalid { .. }
             | Self::Unavailable { .. }
             | Self::KeyReused
-            | Self::Chain(_) => None,
+            | Self::Chain(_)
+            | Self::Input(_) => None,
         }
     }
 
@@ -289,6 +293,10 @@ impl Rejection {
                     .to_owned()
             }
             Self::Chain(refusal) => refusal.words(function),
+            Self::Input(mistakes) => format!(
+                "the payload does not match the `[input]` schema of `{function}`: {}",
+                payload_schema::words(mistakes)
+            ),
             Self::Skipped { skip, .. } => skip_words(*skip, function),
         }
     }

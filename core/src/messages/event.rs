@@ -90,7 +90,7 @@ pub enum Event {
     /// Another node goes on with an invocation: nothing of it begins here any more. An attempt that runs goes on, and its end
     /// says by itself that it does not count.
     Superseded {
-        /// The invocation.
+        /// The invocation of this node, not that of the other one.
         id: InvocationId,
         /// The name of the other node.
         node: Box<str>,

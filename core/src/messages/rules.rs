@@ -1,11 +1,13 @@
 //! The part of a manifest that the supervisor uses.
 
 use crate::backoff::Backoff;
+use crate::input::InputSchema;
 use crate::records::Payload;
 use crate::records::outcome::Class;
 use fnd_manifest::function::Listen;
 use fnd_manifest::function::route::RequestPlace;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A function's rules for running.
@@ -18,6 +20,9 @@ pub struct Rules {
     /// Payload used where the trigger supplies none (`data`, `context`).
     #[serde(skip)]
     pub default_payload: Payload,
+    /// The schema that each payload must match (`[input] schema`).
+    #[serde(skip)]
+    pub input: Option<Arc<InputSchema>>,
     /// Time from the start of an attempt to its SIGTERM.
     pub timeout: Option<Duration>,
     /// Time from SIGTERM to SIGKILL.

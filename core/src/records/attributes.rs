@@ -37,6 +37,18 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// The names of the attributes that are no extensions.
+    pub(crate) const NAMES: [&str; 8] = [
+        "specversion",
+        "id",
+        "source",
+        "type",
+        "subject",
+        "time",
+        "datacontenttype",
+        "dataschema",
+    ];
+
     /// Returns an attribute by its name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -55,17 +67,7 @@ impl Attributes {
 
     /// Returns every attribute that the event has, the version included.
     pub fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        const NAMES: [&str; 8] = [
-            "specversion",
-            "id",
-            "source",
-            "type",
-            "subject",
-            "time",
-            "datacontenttype",
-            "dataschema",
-        ];
-        let named = NAMES.into_iter().filter_map(|name| Some((name, self.get(name)?)));
+        let named = Self::NAMES.into_iter().filter_map(|name| Some((name, self.get(name)?)));
         let more = self
             .extensions
             .iter()

@@ -44,6 +44,29 @@ pub struct InvocationRecord {
 }
 
 impl InvocationRecord {
+    /// Returns the record of an invocation that was accepted: it waits for its first attempt.
+    #[must_use]
+    pub fn of(accepted: &Accepted) -> Self {
+        Self {
+            id: accepted.id,
+            function: accepted.function.clone(),
+            trigger: accepted.trigger,
+            durable: accepted.durable,
+            state: RunState::Queued,
+            accepted_ms: accepted.accepted_ms,
+            started_ms: None,
+            ended_ms: None,
+            attempts: 0,
+            polls: 0,
+            reason: None,
+            message: String::new(),
+            exhausted: None,
+            next_attempt_ms: None,
+            version: None,
+            result: None,
+        }
+    }
+
     /// Returns the record as it is kept: of its result, only [what is kept](RunResult::to_kept).
     #[must_use]
     pub fn to_kept(&self) -> Self {
@@ -138,23 +161,11 @@ mod tests {
     use super::*;
 
     fn record(trigger: Trigger, durable: bool, state: RunState) -> InvocationRecord {
+        let accepted = Accepted::new(InvocationId(1), FunctionName::new("f").unwrap(), trigger, 1);
         InvocationRecord {
-            id: InvocationId(1),
-            function: FunctionName::new("f").unwrap(),
-            trigger,
             durable,
             state,
-            accepted_ms: 1,
-            started_ms: None,
-            ended_ms: None,
-            attempts: 0,
-            polls: 0,
-            reason: None,
-            message: String::new(),
-            exhausted: None,
-            next_attempt_ms: None,
-            version: None,
-            result: None,
+            ..InvocationRecord::of(&accepted)
         }
     }
 

@@ -101,7 +101,7 @@ pub enum Reason {
     /// The node could not show the others in time that it still has the message, so it ended the attempt before another node
     /// begins one.
     LeaseLost,
-    /// The message that was to be the input is none that the function takes.
+    /// The payload or the message that was to be the input is none that the function takes.
     Input,
     /// Somebody cancelled the invocation.
     Cancelled,

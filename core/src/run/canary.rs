@@ -1,8 +1,9 @@
 //! A release that gets a share of the calls while another one serves, so that a fault of it meets few callers.
 //!
-//! No call waits for a canary: if the next call is its own and all its workers are busy or starting, the serving release
-//! takes the call, and the canary gets a later one. So its share is exact in the long run as far as its workers keep up, and a
-//! canary that hangs or cannot start delays nobody. A retry is chosen anew, like a call.
+//! No call waits for a canary: if the next call is its own and all its workers are busy or starting, or as many processes of
+//! its script run as its own `pool.max` allows, the serving release takes the call, and the canary gets a later one. So its
+//! share is exact in the long run as far as its workers keep up, and a canary that hangs or cannot start delays nobody. A retry
+//! is chosen anew, like a call.
 //!
 //! Whether a canary is promoted or ended is decided outside ([`release`](crate::lifecycle::release)): this module counts.
 
@@ -84,6 +85,15 @@ impl Supervisor {
 
     fn group_lets_begin(&self, key: FunctionKey, canary: &Canary) -> bool {
         self.group_room(canary.serving.group(), key) > 0
+    }
+
+    /// Says whether the canary of a script may have one more process. The `pool.max` of the release that serves bounds the
+    /// processes of both, and the canary's own may be smaller.
+    fn pool_lets_begin(&self, key: FunctionKey, canary: &Canary) -> bool {
+        let running = &self.functions[key].work.running;
+        let workers = running.iter().filter_map(|id| self.workers.get(id));
+        let own = workers.filter(|worker| worker.serving.version == canary.serving.version);
+        own.count() < to_usize(canary.serving.rules.max_running)
     }
 
     /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.
@@ -208,7 +218,10 @@ impl Supervisor {
             next.is_some_and(|invocation| invocation.load_key.is_some())
         };
         let fits = |canary: &&Canary| {
-            !is_load() && self.node.refusal(&canary.serving.rules).is_none() && self.group_lets_begin(key, canary)
+            !is_load()
+                && self.node.refusal(&canary.serving.rules).is_none()
+                && self.pool_lets_begin(key, canary)
+                && self.group_lets_begin(key, canary)
         };
         let canary = function.due_canary().filter(fits);
         canary.map(|canary| &canary.serving).or(function.serving())

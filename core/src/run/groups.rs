@@ -16,7 +16,7 @@ use crate::run_state::{FunctionKey, to_usize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a group allows that the configuration has no more, while a release of a function still names it. Nothing stops, and
+/// The limit of a group that the configuration has no more, while a release of a function still names it. Nothing stops, and
 /// nothing is overloaded.
 const UNKNOWN_MAX: u32 = 1;
 

@@ -5,7 +5,7 @@ use super::admission::{rate_cost, rate_wait};
 use super::keys::{NoPlace, value_of};
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::end_cause::EndCause;
-use crate::messages::rules::{Overlap, QueueRules};
+use crate::messages::rules::{Overlap, QueueRules, Rules};
 use crate::messages::submit::Submit;
 use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Reason, Skip, Trigger};
@@ -75,10 +75,10 @@ impl Supervisor {
             Ok((key, after)) => self.follow(now, (key, id), after, out),
             Err(refused) => {
                 let (submit, rejection) = *refused;
-                let skip = rejection.skip();
-                if let Some(skip) = skip.filter(|skip| submit.is_unattended() && *skip != Skip::Disabled) {
-                    return self.record_refusal(now, submit, (skip, &rejection), out);
+                if let Some(reason) = recorded_as(&submit, &rejection) {
+                    return self.record_refusal(now, submit, (reason, &rejection), out);
                 }
+                let skip = rejection.skip();
                 reject(submit.reply, rejection, out);
                 let (function, trigger) = (submit.function, submit.trigger);
                 // Files and messages are not refused: they wait in their directory and in their stream.
@@ -105,6 +105,9 @@ impl Supervisor {
             Ok(admitted) => admitted,
             Err(rejection) => return Err(Box::new((submit, rejection))),
         };
+        if let Err(rejection) = check_input(&submit, &admitted.serving.rules) {
+            return Err(Box::new((submit, rejection)));
+        }
         let (key, serving, no_place) = (admitted.key, admitted.serving, admitted.no_place);
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let overlap = submit.overlap.unwrap_or(overlap);
@@ -151,17 +154,17 @@ impl Supervisor {
         &mut self,
         now: Now,
         mut submit: Submit,
-        (skip, rejection): (Skip, &Rejection),
+        (reason, rejection): (Reason, &Rejection),
         out: &mut Vec<Action>,
     ) {
-        let why = match skip {
-            Skip::Overlap => OVERLAPS.to_owned(),
+        let why = match reason {
+            Reason::Skipped(Skip::Overlap) => OVERLAPS.to_owned(),
             _ => rejection.words(&submit.function),
         };
         let key = self.functions.find(&submit.function);
         let known = key.and_then(|key| Some((key, self.functions[key].serving()?.clone())));
         if let Some((key, serving)) = known {
-            submit.skipped = Some((Reason::Skipped(skip), why.into()));
+            submit.skipped = Some((reason, why.into()));
             // It ends at once, so it waits for no other one of its key.
             self.accept(now, (key, &serving), (submit, None, None), out);
         }
@@ -243,7 +246,7 @@ impl Supervisor {
         // Nobody could repeat a call that follows something stored: it is stored too, and the next fnd runs it.
         let follows = matches!(submit.trigger, Trigger::Hook | Trigger::Alert) && !submit.wait;
         if !self.phase.is_serving() && !follows {
-            let reason = "fnd is draining: it finishes running work and accepts nothing new".to_owned();
+            let reason = "fnd is draining: it finishes running work and accepts nothing new; `fndctl drain --cancel` ends the drain".to_owned();
             return Err(Rejection::Unavailable { reason });
         }
         if submit.expires_ms.is_some_and(|at| at <= now.unix_ms) {
@@ -373,6 +376,32 @@ impl Supervisor {
             None => InvocationEnd::new(Reason::Skipped(skip), why),
         };
         self.end(now, id, end, out);
+    }
+}
+
+/// Returns the reason with which a refused request is recorded; nothing if its caller learns of it, or its trigger brings it again.
+fn recorded_as(submit: &Submit, rejection: &Rejection) -> Option<Reason> {
+    if matches!(rejection, Rejection::Input(_)) {
+        // The record of a redrive takes the place of its dead letter. Files and messages would bring the same payload again.
+        let is_told = submit.reply.is_some() && submit.trigger != Trigger::Redrive;
+        return (!is_told).then_some(Reason::Input);
+    }
+    let skip = rejection.skip()?;
+    (submit.is_unattended() && skip != Skip::Disabled).then_some(Reason::Skipped(skip))
+}
+
+/// Refuses a payload that does not match the schema of its function. A run without a payload gets `data` of the manifest, which the
+/// judge has checked.
+fn check_input(submit: &Submit, rules: &Rules) -> Result<(), Rejection> {
+    let Some(schema) = rules.input.as_ref().filter(|_| submit.skipped.is_none()) else {
+        return Ok(());
+    };
+    if submit.payload.data.is_none() && rules.default_payload.data.is_some() {
+        return Ok(());
+    }
+    match schema.mistakes(&submit.payload) {
+        mistakes if mistakes.is_empty() => Ok(()),
+        mistakes => Err(Rejection::Input(mistakes)),
     }
 }
 

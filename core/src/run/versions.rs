@@ -16,6 +16,9 @@ use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// Why the work of a deleted function never starts.
+const DELETED: (Skip, &str) = (Skip::Deleted, "the function was deleted while it waited");
+
 impl Supervisor {
     /// Handles an installed version, which serves from now on. The version that serves already changes nothing.
     pub(super) fn installed(&mut self, now: Now, installed: InstalledVersion, out: &mut Vec<Action>) {
@@ -143,12 +146,7 @@ impl Supervisor {
             self.functions[key].canary = None;
             self.retire_all(now, key, None, out);
             self.end_service(now, key, (None, "the function was deleted"), out);
-            self.flush(
-                now,
-                key,
-                (Skip::Deleted, "the function was deleted while it waited"),
-                out,
-            );
+            self.flush(now, key, DELETED, out);
             if !self.announce(key, out) {
                 // It is shown until its work has ended, or it waited for its first build. If its file comes back before that, it
                 // begins to serve once more.
@@ -171,12 +169,7 @@ impl Supervisor {
         for key in keys {
             let function = &self.functions[key];
             if whole && matches!(function.presence, Presence::Absent) && !function.queue.live().is_empty() {
-                self.flush(
-                    now,
-                    key,
-                    (Skip::Deleted, "the function was deleted while it waited"),
-                    out,
-                );
+                self.flush(now, key, DELETED, out);
                 self.end_service(now, key, (None, "the function was deleted"), out);
             }
             self.keep_running(key, out);
@@ -216,7 +209,7 @@ impl Supervisor {
             self.announce(key, out);
         }
         let answer = if enabled && !self.functions[key].is_enabled() {
-            let error = "its manifest says `enabled = false`".to_owned();
+            let error = "its manifest says `enabled = false`, or its `nodes` name other machines".to_owned();
             Answer::Rejected(Rejection::Invalid { error })
         } else {
             Answer::Done

@@ -8,6 +8,7 @@ use crate::messages::action::Rejection;
 use crate::messages::adoption_records::{CallRecord, MemberRecord, RunRecord, ScriptRecord};
 use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
+use crate::records::outcome::RunState;
 use crate::run_state::function::SupervisedFunction;
 use crate::run_state::invocation::InvocationStage;
 use crate::run_state::worker::{WorkerKind, WorkerPhase};
@@ -66,6 +67,8 @@ pub struct FunctionView<'a> {
 pub struct CanaryCounts {
     /// The version that gets the share.
     pub version: Version,
+    /// The share that is in effect now. Another one that a person has asked for is in effect once the version is installed again.
+    pub percent: u32,
     /// Its attempts that have ended since fnd started.
     pub attempts: u64,
     /// Those of them that failed.
@@ -246,6 +249,13 @@ impl Supervisor {
         self.invocations.keys().copied()
     }
 
+    /// Returns the invocations that run now, oldest first.
+    pub fn running_invocations(&self) -> impl Iterator<Item = InvocationId> {
+        let all = self.invocations.iter();
+        all.filter(|(_, invocation)| invocation.state() == RunState::Running)
+            .map(|(id, _)| *id)
+    }
+
     /// Says whether every functions directory was read since the start. If so, an unknown function does not exist.
     #[must_use]
     pub fn is_scanned(&self) -> bool {
@@ -419,6 +429,7 @@ impl Supervisor {
 fn counts(function: &SupervisedFunction) -> Option<CanaryCounts> {
     function.canary.as_ref().map(|canary| CanaryCounts {
         version: canary.serving.version,
+        percent: canary.percent,
         attempts: canary.attempts,
         failures: canary.failures,
     })

@@ -11,7 +11,6 @@ use crate::text::short;
 use fnd_core::api::{AuditEntry, AuditList};
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Shown are calls that change or run something, and calls that were refused because of a role. N is how many: equal refusals \
@@ -40,12 +39,12 @@ pub(crate) struct Args {
     #[arg(long)]
     refused: bool,
 
-    /// Select only calls since then: a duration ago such as `24h`, or an instant such as 2026-11-21T08:00:00Z.
-    #[arg(long, value_name = "WHEN")]
+    /// Select only calls since then: how long ago, such as `24h`; `yesterday` or `09:00`; or an instant such as 2026-11-21T08:00:00Z.
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Select only calls before then: a duration ago such as `10m`, or an instant.
-    #[arg(long, value_name = "WHEN")]
+    /// Select only calls before then: how long ago, such as `10m`; `yesterday` or `09:00`; or an instant.
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 
     /// Select at most this many entries.
@@ -57,8 +56,6 @@ pub(crate) struct Args {
     after: Option<String>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -94,14 +91,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
     }
     let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
-    context.out.document(&body, |list: &AuditList, out| {
+    context.out.answer(&body, |list: &AuditList, out| {
         out.table(&table(out, &list.entries, now))?;
         if let Some(next) = &list.next {
             out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns the table. Its first column is what `-o name` prints.

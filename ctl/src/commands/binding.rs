@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 /// The well-known entries that are no secrets, which an argument may hold.
 const PLAIN: [&str; 6] = ["type", "provider", "host", "port", "database", "username"];
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A service binding is a directory in `bindings/` beside fnd.toml with one file for each entry, in the form of servicebinding.io. A \
@@ -88,8 +87,6 @@ struct ChangedBinding {
     used_by: Option<Vec<String>>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The binding can't be stored, or there is one already.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -208,7 +205,7 @@ async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result
         used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
     };
     let body = serde_json::to_vec(&changed).unwrap_or_default(); // its keys are text
-    context.out.document(&body, |changed: &ChangedBinding, out: &Output| {
+    context.out.answer(&body, |changed: &ChangedBinding, out: &Output| {
         out.remark(&format!("`{}` {what}", changed.directory))?;
         out.remark(&match (&changed.used_by, &reloaded) {
             (None, Err(failure)) => format!("fnd was not asked to read it: {}", failure.message),
@@ -216,8 +213,7 @@ async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result
             (Some(users), _) if users.is_empty() => "nothing uses it yet".to_owned(),
             (Some(users), _) => format!("used by {}", users.join(", ")),
         })
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
@@ -248,7 +244,7 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
         bindings: found.into_values().collect(),
     };
     let body = serde_json::to_vec(&list).unwrap_or_default(); // its keys are text
-    context.out.document(&body, |list: &BindingList, out: &Output| {
+    context.out.answer(&body, |list: &BindingList, out: &Output| {
         let mut table = TextTable::new(&["BINDING", "TYPE", "ENTRIES", "USED BY"]);
         for binding in &list.bindings {
             let tone = if binding.r#type.is_some() {
@@ -266,8 +262,7 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
             out.aside("fnd does not answer, so the functions that use the bindings are not known");
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns the valid names in a directory, sorted.
@@ -287,7 +282,7 @@ fn failed(error: &io::Error, what: &str, path: &Path) -> CommandFailure {
         io::ErrorKind::PermissionDenied => {
             CommandFailure::new(Exit::NotAllowed, message).help("run it as root, with sudo")
         }
-        _ => CommandFailure::new(Exit::FunctionFailed, message),
+        _ => CommandFailure::failed(message),
     }
 }
 

@@ -25,13 +25,12 @@ pub(crate) struct Args {
 /// Its dependencies cannot be installed, there is no such function, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let reply = built(context, &args.function, args.clean).await?;
-    context.out.document(&reply.body, |detail: &FunctionDetail, out| {
+    context.out.answer(&reply.body, |detail: &FunctionDetail, out| {
         let function = &detail.status.function;
         let packages = match detail.more.packages.as_slice() {
             [] => "it has no dependencies".to_owned(),
             packages => packages.join(", "),
         };
         out.remark(&format!("{function}: installed: {packages}"))
-    })?;
-    Ok(Exit::Fine)
+    })
 }

@@ -20,7 +20,6 @@ const LINES: &str = "2000";
 /// should know.
 const HIDDEN: [&str; 6] = ["env", "data", "context", "message", "result", "args"];
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The archive has versions, findings of doctor, status, configuration, the last events, metrics, fnd's own log, and facts about the machine. \
@@ -44,8 +43,6 @@ struct MadeBundle {
     left_out: Vec<String>,
 }
 
-/// Makes the archive.
-///
 /// # Errors
 /// The file exists already, or cannot be written. A part that cannot be read is left out and reported.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -75,13 +72,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         left_out,
     };
     let body = serde_json::to_vec(&made).unwrap_or_default(); // texts
-    context.out.document(&body, |made: &MadeBundle, out| {
+    context.out.answer(&body, |made: &MadeBundle, out| {
         made.left_out
             .iter()
             .for_each(|what| out.aside(&format!("left out: {what}")));
         out.line(&format!("{}: {}", made.file, made.files.join(", ")))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns the parts by name, and those that could not be read.

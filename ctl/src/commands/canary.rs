@@ -13,7 +13,6 @@ use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without an option it shows the canary. `--percent` needs a release that waits: pin the one that serves (`fndctl pin F`), then
@@ -61,7 +60,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     } else {
         return show(context, function).await;
     };
-    context.out.document(&reply.body, |changed: &ReleaseChanged, out| {
+    context.out.answer(&reply.body, |changed: &ReleaseChanged, out| {
         let release = changed.version.map(short).unwrap_or_default();
         let percent = args.percent.unwrap_or_default();
         out.remark(&match changed.state {
@@ -70,8 +69,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             ReleaseState::Waiting if args.stop => format!("{function}: release {release} gets no more calls"),
             state => format!("{function}: release {release} is {}", state.as_str()),
         })
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 async fn show(context: &Context, function: &str) -> Result<Exit, CommandFailure> {

@@ -11,7 +11,6 @@ use fnd_core::records::outcome::RunState;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A cancelled run of a service starts the service anew; `fndctl disable F` ends it.\n\nExamples:\n  \
@@ -48,8 +47,6 @@ struct Cancelled {
     state: String,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -76,11 +73,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
     }
     let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.document(&body, |done: &Vec<Cancelled>, out| {
+    context.out.answer(&body, |done: &Vec<Cancelled>, out| {
         done.iter()
             .try_for_each(|one| out.remark(&format!("{}: {}", one.id, one.state)))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns the whole ids of the runs that the command line names.

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 /// Most files of an archive that are listed.
 const NAMES_MAX: usize = 50;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl cat hello\n  \
@@ -26,8 +25,6 @@ pub(crate) struct Args {
     function: String,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// There is no such function, or its files cannot be read.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

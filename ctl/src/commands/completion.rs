@@ -4,7 +4,6 @@ use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use clap_complete::Shell;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl completion bash | sudo tee /usr/share/bash-completion/completions/fndctl\n  \
@@ -15,8 +14,6 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Prints the script.
-///
 /// # Errors
 /// Standard output cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {

@@ -6,19 +6,15 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::escape;
 use serde_json::Value;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl config\n  fndctl config -o yaml\n  fndctl explain node.max_workers")]
 pub(crate) struct Args {}
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/config").await?;
-    context.out.document(&reply.body, |config: &Value, out| {
+    context.out.answer(&reply.body, |config: &Value, out| {
         flat(config).iter().try_for_each(|line| out.line(&escape(line, false)))
-    })?;
-    Ok(Exit::Fine)
+    })
 }

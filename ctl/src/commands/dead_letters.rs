@@ -20,7 +20,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A dead letter is an asynchronous run that ended `failed` or `interrupted` and has no retry left. It stays on the list until it is \
@@ -95,8 +94,6 @@ const LINES: u32 = 20;
 /// Seconds that one redrive waits for room in a full queue.
 const PATIENCE: u32 = 60;
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -123,7 +120,7 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, CommandFailure
     let now = Timestamp::now();
     let found = find(context, filter, now).await?;
     let body = serde_json::to_vec(&found).unwrap_or_default(); // as it was read
-    context.out.document(&body, |list: &DeadLetterList, out| {
+    context.out.answer(&body, |list: &DeadLetterList, out| {
         let mut header = vec!["ID", "FUNCTION", "REASON", "ENDED", "TRIES", "PAYLOAD"];
         if out.format == Format::Wide {
             header.extend(["TRIGGER", "MESSAGE"]);
@@ -153,8 +150,7 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, CommandFailure
             out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns a short form of a payload.
@@ -204,8 +200,7 @@ async fn show(context: &Context, typed: &One) -> Result<Exit, CommandFailure> {
         output: output.lines,
     };
     let body = serde_json::to_vec(&shown).map_err(unreadable)?;
-    context.out.document(&body, one)?;
-    Ok(Exit::Fine)
+    context.out.answer(&body, one)
 }
 
 fn one(shown: &ShownDeadLetter, out: &Output) -> Result<(), CommandFailure> {

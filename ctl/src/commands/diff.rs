@@ -15,7 +15,6 @@ use std::time::Duration;
 /// How long lines are compared exactly; after that the difference may be longer than it has to be.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl diff hello                 what the last edit changed\n  \
@@ -37,7 +36,7 @@ pub(crate) struct Args {
 
 /// The difference of two releases, in the form of `-o json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Difference {
+struct ReleaseDiff {
     from: String,
     to: String,
     files: Vec<ChangedFile>,
@@ -53,8 +52,6 @@ struct ChangedFile {
     diff: Option<String>,
 }
 
-/// Prints the difference.
-///
 /// # Errors
 /// There is no such release, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -69,13 +66,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
     };
     let (from, to) = (read(context, &path, &from).await?, read(context, &path, &to).await?);
-    let difference = Difference {
+    let difference = ReleaseDiff {
         from: from.version.to_string(),
         to: to.version.to_string(),
         files: compare(&from, &to),
     };
     let body = serde_json::to_vec(&difference).unwrap_or_default(); // texts only
-    context.out.document(&body, |difference: &Difference, out| {
+    context.out.answer(&body, |difference: &ReleaseDiff, out| {
         if difference.files.is_empty() {
             return out.remark("the files are the same; the releases differ by interpreter or secrets");
         }
@@ -87,8 +84,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             lines.lines().try_for_each(|line| out.difference(line))?;
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns the release to compare from, and the one that serves.

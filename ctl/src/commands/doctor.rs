@@ -5,7 +5,6 @@ use crate::exit::{CommandFailure, Exit};
 use crate::health::{ChosenPlaces, finding, findings};
 use std::path::PathBuf;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "doctor exits with 1 if it found an error. A check that it may not make is `unknown`: as root it can check more. If \
@@ -28,8 +27,6 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// Standard output cannot be written, or the user has no home.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

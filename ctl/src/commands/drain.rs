@@ -12,7 +12,6 @@ use hyper::Method;
 use hyper::body::Bytes;
 use std::time::Duration;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl drain\n  \
@@ -34,8 +33,6 @@ const STEP: Duration = Duration::from_secs(3600);
 /// Names of functions in the progress.
 const NAMED: usize = 5;
 
-/// Runs the verb.
-///
 /// # Errors
 /// The wait is over before the drain, somebody cancels it, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -51,8 +48,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     print(context, &reply)?;
     let changed: Changed = parse(&reply.body)?;
     if changed.state == "running" {
-        return Err(CommandFailure::new(
-            Exit::FunctionFailed,
+        return Err(CommandFailure::failed(
             "somebody cancelled the drain: fnd accepts and starts work again",
         ));
     }

@@ -20,7 +20,6 @@ const SOURCE: &str = "fndctl";
 /// 3.1.3.2).
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A function subscribes with `[[event]]` in its manifest: `type = \"order.*\"`. Every function that matches gets a \
@@ -63,8 +62,6 @@ pub(crate) struct Args {
     attributes: Vec<String>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The event is malformed, no subscriber takes it, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -107,7 +104,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         .client
         .send(request(Method::POST, "/v1/events", &headers, body)?)
         .await?;
-    context.out.document(&reply.body, |event: &EventAccepted, out| {
+    context.out.answer(&reply.body, |event: &EventAccepted, out| {
         let delivered = &event.delivered;
         // A sender may repeat an event to be sure of it, so this is no failure.
         if delivered.duplicate {
@@ -123,7 +120,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             return out.table(&stored_table((stored.sequence, &stored.name), ("TYPE", &kind)));
         }
         if delivered.invocations.is_empty() {
-            out.aside(&format!("no function subscribes to `{kind}` from `{}`", args.source));
+            out.aside(&format!(
+                "no function subscribes to `{kind}` from `{}`: `fndctl show F` shows the types of `[[event]]` of a function",
+                args.source
+            ));
             return Ok(());
         }
         let mut table = TextTable::new(&["ID", "FUNCTION"]);
@@ -131,8 +131,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             table.row(Tone::Plain, [taken.id.to_string(), taken.function.to_string()]);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Publishes a message to a subject.
@@ -153,7 +152,7 @@ async fn publish(context: &Context, args: &Args, subject: &str) -> Result<Exit, 
         .client
         .send(request(Method::POST, &path, &headers, body)?)
         .await?;
-    context.out.document(&reply.body, |message: &PublishedMessage, out| {
+    context.out.answer(&reply.body, |message: &PublishedMessage, out| {
         // A sender may repeat a message to be sure of it, so this is no failure.
         if message.duplicate {
             out.aside(&format!("{} has a message with this id already", message.stream));
@@ -162,8 +161,7 @@ async fn publish(context: &Context, args: &Args, subject: &str) -> Result<Exit, 
             (message.sequence, &message.stream),
             ("SUBJECT", &message.subject),
         ))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns a table that says where a stream has something.
@@ -177,7 +175,7 @@ fn stored_table((sequence, stream): (u64, &str), (title, what): (&'static str, &
 fn fresh_id() -> Result<String, CommandFailure> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes[..], GetRandomFlags::empty())
-        .map_err(|errno| CommandFailure::new(Exit::FunctionFailed, format!("failed to get random bytes: {errno}")))?;
+        .map_err(|errno| CommandFailure::failed(format!("failed to get random bytes: {errno}")))?;
     Ok(bytes.iter().fold(String::new(), |mut id, byte| {
         let _ = write!(id, "{byte:02x}"); // writing to a text cannot fail
         id

@@ -7,7 +7,6 @@ use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::Changed;
 use serde::{Deserialize, Serialize};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl disable hello\n  fndctl enable hello 'web/*'")]
 pub(crate) struct Args {
@@ -44,9 +43,8 @@ pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exi
         done.push(ChangedState { function, state });
     }
     let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.document(&body, |done: &Vec<ChangedState>, out| {
+    context.out.answer(&body, |done: &Vec<ChangedState>, out| {
         done.iter()
             .try_for_each(|one| out.remark(&format!("{}: {}", one.function, one.state)))
-    })?;
-    Ok(Exit::Fine)
+    })
 }

@@ -8,7 +8,6 @@ use crate::output::Format;
 use crate::output::{Output, escape};
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "fnd keeps a limited number of events, in memory only; `fndctl history` lists every run.\n\nExamples:\n  \
@@ -41,8 +40,6 @@ pub(crate) struct Args {
     limit: Option<u32>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

@@ -8,8 +8,8 @@ use fnd_core::node_problems::{NODE_PROBLEMS, node_problem};
 use fnd_core::records::outcome::Reason;
 use fnd_manifest::explain;
 use fnd_manifest::schema::read::nearest;
+use serde::{Deserialize, Serialize};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  fndctl explain oom\n  fndctl explain queue-full\n  fndctl explain nats-down\n  fndctl explain retry.jitter"
@@ -25,8 +25,7 @@ pub(crate) struct Args {
 /// The word is not known.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let Some(what) = &args.what else {
-        list(context)?;
-        return Ok(Exit::Fine);
+        return list(context);
     };
     let found = explanations(what);
     if found.is_empty() {
@@ -40,9 +39,41 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
         )
         .help(&help));
     }
-    context.out.line(&found.join("\n\n"))?;
-    Ok(Exit::Fine)
+    let explained = ExplainedWord {
+        word: what.clone(),
+        meanings: found,
+    };
+    let body = serde_json::to_vec(&explained).unwrap_or_default(); // texts only
+    context
+        .out
+        .answer(&body, |word: &ExplainedWord, out| out.line(&word.meanings.join("\n\n")))
 }
+
+/// A word with every meaning that it has, in the form of `-o json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct ExplainedWord {
+    word: String,
+    meanings: Vec<String>,
+}
+
+/// Words of one kind, in the form of `-o json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct WordGroup {
+    kind: String,
+    words: Vec<String>,
+}
+
+/// States that `status` and `history` print and that are no reason and no error code.
+const STATES: &[(&str, &str)] = fnd_manifest::texts! {
+    "crash-looping":
+        "The function was started several times and ended or failed each time, so fnd waits longer and longer between two starts. \
+         `fndctl show F` has the cause, `fndctl logs F` its output; a new version of its file is tried at once.",
+    "building": "Its packages are installed, or its code is compiled. `fndctl logs F --build` shows the output, `fndctl build F` tries it again.",
+    "ready": "The function has a version that serves, and nothing of it runs now.",
+    "queued": "The run waits for its turn: `fndctl history ID` shows since when, `pool.max` and `queue` of its manifest say how many run at once.",
+    "waiting": "An attempt has failed, and the next one comes after a delay (`[retry]`).",
+    "polling": "The run has asked to be executed again later (`[poll]`).",
+};
 
 /// Returns every meaning of a word: a reason and a code can have the same name.
 fn explanations(what: &str) -> Vec<String> {
@@ -72,29 +103,45 @@ fn explanations(what: &str) -> Vec<String> {
             "{what}: a problem of the node, which `fndctl status` shows while it lasts\n{meaning}"
         ));
     }
+    if let Ok(status) = what.parse::<u16>() {
+        let codes = Code::all().filter(|code| code.status() == status);
+        found.extend(codes.map(|code| {
+            let (name, meaning) = (code.as_str(), code.meaning());
+            format!("{name}: an error code of the API, HTTP status {status}\n{meaning}")
+        }));
+    }
+    let state = STATES.iter().find(|(state, _)| *state == what);
+    found.extend(state.map(|(state, meaning)| format!("{state}: a state of a function or of a run\n{meaning}")));
     found.extend(explain::key(what).iter().map(explain::KeyText::text));
     found
 }
 
-fn list(context: &Context) -> Result<(), CommandFailure> {
+fn list(context: &Context) -> Result<Exit, CommandFailure> {
     let codes: Vec<&str> = Code::all().map(Code::as_str).collect();
     let diagnostics: Vec<&str> = explain::DIAGNOSTICS.iter().map(|(code, _)| *code).collect();
     let problems: Vec<&str> = NODE_PROBLEMS.iter().map(|(code, _)| *code).collect();
     let keys = |file: &str| {
         let keys = explain::keys().into_iter().filter(|key| key.file == file);
-        keys.map(|key| key.path).collect::<Vec<_>>().join(" ")
+        keys.map(|key| key.path).collect::<Vec<_>>()
     };
-    for (what, words) in [
-        ("reasons", REASONS.join(" ")),
-        ("error codes of the API", codes.join(" ")),
-        ("diagnostics", diagnostics.join(" ")),
-        ("problems of the node", problems.join(" ")),
+    let texts = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
+    let groups = [
+        ("reasons", texts(REASONS)),
+        ("error codes of the API", texts(&codes)),
+        ("diagnostics", texts(&diagnostics)),
+        ("problems of the node", texts(&problems)),
         ("keys of a function's manifest", keys("function.toml")),
         ("keys of fnd.toml", keys("fnd.toml")),
-    ] {
-        context.out.line(&format!("{what}: {words}\n"))?;
-    }
-    Ok(())
+    ];
+    let groups = groups.map(|(kind, words)| WordGroup {
+        kind: kind.to_owned(),
+        words,
+    });
+    let body = serde_json::to_vec(&groups).unwrap_or_default(); // texts only
+    context.out.answer(&body, |groups: &Vec<WordGroup>, out| {
+        let line = |group: &WordGroup| out.line(&format!("{}: {}\n", group.kind, group.words.join(" ")));
+        groups.iter().try_for_each(line)
+    })
 }
 
 /// Returns the explained word that is most similar to an unknown one.
@@ -106,6 +153,7 @@ fn near(word: &str) -> Option<String> {
         .chain(REASONS.iter().copied())
         .chain(explain::DIAGNOSTICS.iter().map(|(code, _)| *code))
         .chain(NODE_PROBLEMS.iter().map(|(code, _)| *code))
+        .chain(STATES.iter().map(|(state, _)| *state))
         .collect();
     // The table before a key is often left out.
     let last = |key: &'_ str| key.rsplit_once('.').map_or(key.to_owned(), |(_, last)| last.to_owned());
@@ -134,6 +182,9 @@ mod tests {
             ("retry.jitter", "equal"),
             ("node.max_workers", "fnd.toml"),
             ("jitter", "retry.jitter"),
+            ("401", "unauthorized"),
+            ("503", "unavailable"),
+            ("crash-looping", "a new version"),
         ] {
             let found = explanations(what).join("\n");
             assert!(found.contains(words), "{what}: {found}");

@@ -2,22 +2,19 @@
 
 use crate::common::candidates;
 use crate::common::filter::{Filter, RunFilter};
-use crate::common::runs::{find, newest};
-use crate::context::{Context, invocation_path};
+use crate::common::run_record;
+use crate::common::runs::{find, newest, run_of_word};
+use crate::context::{Context, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
-use crate::output::{Output, TextTable, Tone, escape};
-use crate::text::short;
-use crate::text::{between, distance, duration, size};
+use crate::output::{Output, TextTable, Tone};
+use crate::text::{between, distance, short};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::RunState;
-use fnd_wire::units::counted;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl history\n  \
@@ -26,7 +23,7 @@ use std::cmp::Reverse;
     fndctl history --since 1d --sort duration\n  \
     fndctl history --text 'no such host' --since 7d  search in messages\n  \
     fndctl history hello --version 4f2a --trigger redrive\n  \
-    fndctl history --id 456789abcdef               one run, by the end of its id\n  \
+    fndctl history 456789abcdef                    one run, by the end of its id\n  \
     fndctl history --last hello                    the newest run of a function")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -61,8 +58,6 @@ enum RunOrder {
     State,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -70,13 +65,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let run = match (&args.id, &args.last) {
         (Some(id), _) => Some(find(context, id).await?),
         (None, Some(function)) => Some(newest(context, function.as_deref()).await?),
-        (None, None) => None,
+        (None, None) => word(context, &args).await?,
     };
     if let Some(id) = run {
         let reply = context.client.get(&invocation_path(&id)).await?;
-        context
-            .out
-            .document(&reply.body, |view: &InvocationView, out| one(out, view, now))?;
+        context.out.document(&reply.body, |view: &InvocationView, out| {
+            run_record::print(out, view, now)
+        })?;
         return Ok(Exit::Fine);
     }
     let mut wanted = RunFilter::new(&args.filter, now)?;
@@ -88,20 +83,43 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .await?,
         next: wanted.next,
     };
+    if list.invocations.is_empty() && !args.filter.selects_more() {
+        exists(context, args.filter.function.as_deref()).await?;
+    }
     // The API lists runs by time only, so the runs that were read are put in order here.
     if let Some(key) = args.sort {
         sort(&mut list.invocations, key);
     }
     let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
-    context.out.document(&body, |list: &InvocationList, out| {
+    context.out.answer(&body, |list: &InvocationList, out| {
         out.table(&table(out, &list.invocations, now))?;
         if let Some(next) = &list.next {
             // The cursor goes to standard error: standard output has the runs, and nothing else.
             out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
+}
+
+/// Fails if there is no function of a name, which may be misspelt. A removed function has runs, and `fnd-build` is fnd itself.
+async fn exists(context: &Context, name: Option<&str>) -> Result<(), CommandFailure> {
+    if let Some(name) = name.filter(|name| !name.contains(['*', '?']) && !name.starts_with("fnd-")) {
+        context.client.get(&function_path(name)?).await?;
+    }
+    Ok(())
+}
+
+/// Returns the run that the command line has in the place of a function: `history ID`.
+async fn word(context: &Context, args: &Args) -> Result<Option<String>, CommandFailure> {
+    let Some(word) = &args.filter.function else {
+        return Ok(None);
+    };
+    let run = run_of_word(context, word).await?;
+    if run.is_some() && (args.filter.selects_more() || args.sort.is_some()) {
+        let message = format!("`{word}` is one run, so no option can select or sort");
+        return Err(CommandFailure::usage(message).help(format!("fndctl history {word}")));
+    }
+    Ok(run)
 }
 
 /// Sorts runs; equal ones stay as they are listed, newest first.
@@ -166,154 +184,4 @@ fn tone(state: RunState) -> Tone {
             Tone::Plain
         }
     }
-}
-
-/// Returns what made a trigger run the function, as lines of a name and a text.
-fn of_cause(cause: &Cause, out: &Output) -> Vec<(&'static str, String)> {
-    match cause {
-        Cause::Schedule(slots) => {
-            let first = slots
-                .first
-                .as_deref()
-                .map(|first| format!(", from {}", out.instant(first)));
-            let count = counted(slots.slots, "slot", "slots");
-            let at = out.instant(&slots.scheduled_at);
-            vec![("scheduled", format!("{at} ({count}{})", first.unwrap_or_default()))]
-        }
-        Cause::Event(event) => {
-            let attributes = &event.attributes;
-            let mut lines = vec![
-                ("event", format!("{} {}", attributes.kind, attributes.id)),
-                ("source", attributes.source.clone()),
-            ];
-            lines.extend(attributes.subject.clone().map(|subject| ("subject", subject)));
-            lines
-        }
-        Cause::File(file) => {
-            let more = file
-                .files
-                .filter(|files| *files > 1)
-                .map(|files| format!(" and {} more", files - 1));
-            let text = format!("{} ({}){}", file.path, file.event.as_str(), more.unwrap_or_default());
-            vec![("file", text)]
-        }
-        Cause::Nats(message) => {
-            let place = match (&message.stream, message.sequence) {
-                (Some(stream), Some(sequence)) => format!("{stream} {sequence}"),
-                _ => "a request".to_owned(),
-            };
-            vec![("nats", place), ("subject", message.subject.clone())]
-        }
-        Cause::Hook(hook) => vec![("hook of", format!("{} {}", hook.function, hook.invocation))],
-        Cause::Call(call) => {
-            let id = call.invocation.map(|id| format!(" {id}")).unwrap_or_default();
-            vec![("called by", format!("{}{id}", call.function))]
-        }
-        Cause::Alert(told) => {
-            let about = told.function.as_ref().map_or("the node", |function| function.as_str());
-            vec![("alert", format!("{about}: {}", told.alert.as_str()))]
-        }
-    }
-}
-
-/// Prints all about a run.
-fn one(out: &Output, view: &InvocationView, now: Timestamp) -> Result<(), CommandFailure> {
-    let text = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), |text| out.instant(text));
-    let exhausted = view
-        .exhausted
-        .map(|what| format!(" ({} exhausted)", format!("{what:?}").to_lowercase()));
-    let hook = view.hook.map(|hook| format!(" (a hook {})", hook.as_str()));
-    // Two nodes have a record of one message then, and people look for the one that counts.
-    let superseded = view.superseded_by.as_ref().map(|node| {
-        let text =
-            format!("by {node}, which has taken the message over: its record counts, and this one is no dead letter");
-        ("superseded", text)
-    });
-    let lines = [
-        ("id", view.id.to_string()),
-        ("function", view.function.to_string()),
-        ("trigger", view.trigger.as_str().to_owned()),
-        (
-            "state",
-            format!(
-                "{}{}{}",
-                view.state.as_str(),
-                exhausted.unwrap_or_default(),
-                hook.unwrap_or_default()
-            ),
-        ),
-        (
-            "reason",
-            view.reason.map_or("-".to_owned(), |reason| reason.to_string()),
-        ),
-        (
-            "message",
-            if view.message.is_empty() {
-                "-".to_owned()
-            } else {
-                view.message.clone()
-            },
-        ),
-        ("accepted", out.instant(&view.accepted_at)),
-        ("started", text(&view.started_at)),
-        ("ended", text(&view.ended_at)),
-        (
-            "duration",
-            match between(view.started_at.as_deref(), view.ended_at.as_deref(), now) {
-                none if none.is_empty() => "-".to_owned(),
-                duration => duration,
-            },
-        ),
-        ("next attempt", text(&view.next_attempt_at)),
-        (
-            "version",
-            view.version.map_or("-".to_owned(), |version| version.to_string()),
-        ),
-    ];
-    // The message may be text of the function. A line end in it would look like the beginning of another field.
-    for (name, value) in lines.into_iter().chain(superseded) {
-        out.line(&format!("{name:13} {}", escape(&value, false)))?;
-    }
-    for (name, value) in view
-        .cause
-        .as_ref()
-        .map(|cause| of_cause(cause, out))
-        .unwrap_or_default()
-    {
-        out.line(&format!("{name:13} {}", escape(&value, false)))?;
-    }
-    if view.attempt_records.is_empty() {
-        return Ok(());
-    }
-    out.line("")?;
-    let mut header = vec!["TRY", "STARTED", "DURATION", "REASON", "CPU", "MEMORY", "OUTPUT"];
-    if out.format == Format::Wide {
-        header.extend(["POLL", "WORKER", "EXIT", "SIGNAL", "THROTTLED", "DROPPED", "MESSAGE"]);
-    }
-    let mut table = TextTable::new(&header);
-    for attempt in &view.attempt_records {
-        let mut cells = vec![
-            attempt.attempt.to_string(),
-            distance(Some(&attempt.started_at), now),
-            duration(Some(attempt.duration_ms)),
-            attempt.reason.to_string(),
-            duration(attempt.cpu_ms),
-            size(attempt.memory_peak_bytes),
-            size(Some(attempt.stdout_bytes.saturating_add(attempt.stderr_bytes))),
-        ];
-        if out.format == Format::Wide {
-            cells.extend([
-                attempt.poll.to_string(),
-                if attempt.cold { "cold" } else { "warm" }.to_owned(),
-                attempt.exit_code.map(|code| code.to_string()).unwrap_or_default(),
-                attempt.signal.clone().unwrap_or_default(),
-                duration(attempt.throttled_ms),
-                size(Some(attempt.dropped_bytes)),
-                attempt.message.clone(),
-            ]);
-        }
-        let bad = attempt.reason != fnd_core::records::outcome::Reason::Ok;
-        table.row(if bad { Tone::Bad } else { Tone::Plain }, cells);
-    }
-    out.table(&table)
 }

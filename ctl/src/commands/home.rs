@@ -21,7 +21,6 @@ use std::ffi::CString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudo fndctl home deploy                 which homes there are, and whose files had them\n  \
@@ -66,8 +65,6 @@ struct Homes {
     left: Vec<String>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The table of users cannot be read, the function has no such home, or a file is in the way.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -90,7 +87,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             std::io::ErrorKind::PermissionDenied => {
                 CommandFailure::new(Exit::NotAllowed, message).help("run it with sudo")
             }
-            _ => CommandFailure::new(Exit::FunctionFailed, message),
+            _ => CommandFailure::failed(message),
         }
     })?;
     let mut all = Homes {
@@ -107,11 +104,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     if let Some(uid) = args.take {
         let (from, to) = chosen(&all.homes, uid, &name)?;
-        let (taken, left) = take(from, to).map_err(|message| CommandFailure::new(Exit::FunctionFailed, message))?;
+        let (taken, left) = take(from, to).map_err(CommandFailure::failed)?;
         (all.taken, all.left) = (Some(taken), left);
     }
-    let body =
-        serde_json::to_vec(&all).map_err(|error| CommandFailure::new(Exit::FunctionFailed, error.to_string()))?;
+    let body = serde_json::to_vec(&all).map_err(|error| CommandFailure::failed(error.to_string()))?;
     context.out.document(&body, |all: &Homes, out| {
         let mut shown = TextTable::new(&["USER", "OWNER OF ITS FILES", "IN USE", "HOME"]);
         for home in &all.homes {

@@ -2,7 +2,8 @@
 
 use crate::client::request;
 use crate::common::candidates;
-use crate::common::payload::PayloadArgument;
+use crate::common::input::InputArgument;
+use crate::common::payload::{JSON, PayloadArgument};
 use crate::common::results::{follow, print_status, queued};
 use crate::common::waiting::reporting;
 use crate::context::{Context, function_path};
@@ -13,11 +14,12 @@ use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl invoke hello -d '{\"name\": \"Ada\"}'      sent as JSON, since it parses\n  \
     fndctl invoke hello -d 'just text'               sent as text\n  \
+    fndctl invoke hello --set name=Ada --set n:=3    fields of its input\n  \
+    fndctl invoke hello --ask                        ask for each field\n  \
     fndctl invoke resize -d @photo.jpg > small.jpg\n  \
     jq .order orders.json | fndctl invoke ship\n  \
     fndctl invoke backup --async                  print the id and do not wait\n  \
@@ -34,6 +36,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     payload: PayloadArgument,
+
+    #[command(flatten)]
+    input: InputArgument,
 
     /// Send a header with the request, such as `content-type:text/csv` or `idempotency-key:42`; may be repeated.
     #[arg(short = 'H', long = "header", value_name = "NAME:VALUE")]
@@ -68,13 +73,12 @@ pub(crate) struct Args {
     follow: bool,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The function did not succeed, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = function_path(&args.function)?;
-    let (headers, body) = headers_and_body(context, &args)?;
+    let made = args.input.read(context, &args.function).await?;
+    let (headers, body) = headers_and_body(context, &args, made)?;
     // A priority and a later start make sense only for a run that waits in the queue.
     let queue = args.queue || args.at.is_some() || args.in_.is_some() || args.priority.is_some();
     let verb = if queue || args.follow { "invocations" } else { "invoke" };
@@ -94,7 +98,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
         if state.is_some_and(|state| state != "succeeded") {
             let message = format!("the function failed: it answered {}", reply.status);
-            return Err(CommandFailure::new(Exit::FunctionFailed, message));
+            return Err(CommandFailure::failed(message));
         }
         print_status(context, Some(reply.status));
         return Ok(Exit::Fine);
@@ -108,8 +112,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     Ok(Exit::Fine)
 }
 
-/// Returns the headers and the body of the request.
-fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, String)>, Bytes), CommandFailure> {
+/// Returns the headers and the body of the request. `made` is a payload that was made of fields.
+fn headers_and_body(
+    context: &Context,
+    args: &Args,
+    made: Option<Vec<u8>>,
+) -> Result<(Vec<(String, String)>, Bytes), CommandFailure> {
     // A person who calls by hand has perhaps just saved the file.
     let mut headers = vec![("Fnd-Saved".to_owned(), "1".to_owned())];
     for header in &args.headers {
@@ -140,7 +148,11 @@ fn headers_and_body(context: &Context, args: &Args) -> Result<(Vec<(String, Stri
     let named = headers
         .iter()
         .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    let Some((bytes, media_type)) = args.payload.read(context, named)? else {
+    let payload = match made {
+        Some(made) => Some((made, JSON)),
+        None => args.payload.read(context, named)?,
+    };
+    let Some((bytes, media_type)) = payload else {
         return Ok((headers, Bytes::new()));
     };
     if !named {

@@ -7,7 +7,6 @@ use crate::output::Format;
 use crate::output::{TextTable, Tone, parse};
 use fnd_core::api::FunctionList;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  fndctl list\n  fndctl list -l team=ops -l tier=1\n  fndctl list 'web/*' --sort state\n  fndctl list --watch"
@@ -21,8 +20,6 @@ pub(crate) struct Args {
     pub(crate) watch: bool,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

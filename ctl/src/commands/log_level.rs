@@ -4,7 +4,6 @@ use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::LogLevel;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The level decides which of its own messages fnd logs (`journalctl -u fnd`); it does not concern the output of functions. Without \
@@ -35,13 +34,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     } else {
         context.client.get("/v1/log-level").await?
     };
-    context.out.document(&reply.body, |now: &LogLevel, out| {
+    context.out.answer(&reply.body, |now: &LogLevel, out| {
         let until = now
             .until
             .as_ref()
             .map(|until| format!(" until {}", out.instant(until)))
             .unwrap_or_default();
         out.line(&format!("{}{until}", now.level))
-    })?;
-    Ok(Exit::Fine)
+    })
 }

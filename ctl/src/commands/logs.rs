@@ -1,7 +1,7 @@
 //! `fndctl logs`: kept output, and with `-f` new lines.
 
 use crate::common::candidates;
-use crate::common::runs::{find, newest};
+use crate::common::runs::{find, newest, run_of_word};
 use crate::context::{Context, Parameters, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
@@ -9,7 +9,6 @@ use crate::output::{Output, parse};
 use fnd_core::api::{FunctionDetail, InvocationView, LogLine, LogList, LogStream, ReleaseList};
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl logs hello\n  \
@@ -17,12 +16,12 @@ use jiff::Timestamp;
     fndctl logs -f                       follow the output of all functions\n  \
     fndctl logs hello --since 1h\n  \
     fndctl logs hello -o raw             the text only, with its escape sequences\n  \
-    fndctl logs --id 456789abcdef        of one run, by the end of its id\n  \
+    fndctl logs 456789abcdef             of one run, by the end of its id\n  \
     fndctl logs --last hello             of the newest run of a function\n  \
     fndctl logs hello --build            of the installation of its packages")]
 pub(crate) struct Args {
-    /// Print only lines of this function.
-    #[arg(add = candidates::functions())]
+    /// Print only lines of this function, or of the run with this id.
+    #[arg(add = candidates::functions_and_runs())]
     function: Option<String>,
 
     /// Print new lines as they come, until Ctrl-C; with --id, until the run ends.
@@ -41,12 +40,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RELEASE", num_args = 0..=1, requires = "function", conflicts_with_all = ["id", "last"], add = candidates::releases())]
     build: Option<Option<String>>,
 
-    /// Print only lines since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
-    #[arg(long, value_name = "WHEN")]
+    /// Print only lines since then: how long ago, such as `1h`; `yesterday` or `09:00`; or an instant such as 2026-11-21T08:00:00Z.
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     since: Option<String>,
 
-    /// Print only lines before then: a duration ago such as `10m`, or an instant.
-    #[arg(long, value_name = "WHEN")]
+    /// Print only lines before then: how long ago, such as `10m`; `yesterday` or `09:00`; or an instant.
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     until: Option<String>,
 
     /// Print at most this many of the kept lines: the newest [default: 1000].
@@ -61,8 +60,6 @@ impl Args {
     }
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -75,10 +72,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             let function = args.function.as_deref().unwrap_or_default();
             Some(build_of(context, function, release.as_deref()).await?)
         }
-        (None, None, None) => None,
+        (None, None, None) => match &args.function {
+            Some(word) => run_of_word(context, word).await?,
+            None => None,
+        },
     };
+    // The word was the id of a run, and no function.
+    let is_word = run.is_some() && args.id.is_none() && args.build.is_none();
+    let function = args.function.as_ref().filter(|_| !is_word);
     // The run of a build belongs to fnd's own function `fnd-build`, so it is not compared.
-    if let (Some(run), Some(function), None) = (&run, &args.function, &args.build) {
+    if let (Some(run), Some(function), None) = (&run, function, &args.build) {
         check(context, run, function).await?;
     }
     let path = match (&run, &args.function) {

@@ -1,6 +1,7 @@
 //! The verbs, one file each: each asks the daemon, then prints.
 //!
 //! Files:
+//! - `overview`: what needs a person
 //! - `status`, `list`, `show`, `top`, `cat`, `edit`: functions
 //! - `emit`: sends an event
 //! - `invoke`, `cancel`, `replay`, `result`, `wait`: one run
@@ -13,15 +14,17 @@
 //! - `home`: the homes of a function, one for each owner of its files
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `kubeless`: the command line of Kubeless
+//! - `mcp`: functions as tools of agents
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `import`: functions made of other systems' files
-//! - `runtimes`, `sizes`, `routes`, `config`, `version`: what is there
+//! - `runtimes`, `sizes`, `routes`, `config`, `version`, `whoami`: what is there
 //! - `schedules`: when functions run by themselves
 //! - `nats`: the connection to NATS, and the messages of this node
 //! - `binding`: service bindings
 //! - `state`: values that functions share
 //! - `secret`: secrets of functions, and those that requests are checked with
 //! - `backup`, `restore`: everything in one archive, and back
+//! - `web`, `open`: the web page
 //! - `verify`, `doctor`, `bundle`: find out what is wrong
 
 pub(crate) mod audit;
@@ -52,8 +55,11 @@ pub(crate) mod kubeless;
 pub(crate) mod list;
 pub(crate) mod log_level;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod nats;
 pub(crate) mod new;
+pub(crate) mod open;
+pub(crate) mod overview;
 pub(crate) mod releases;
 pub(crate) mod reload;
 pub(crate) mod remove;
@@ -76,3 +82,5 @@ pub(crate) mod validate;
 pub(crate) mod verify;
 pub(crate) mod version;
 pub(crate) mod wait;
+pub(crate) mod web;
+pub(crate) mod whoami;

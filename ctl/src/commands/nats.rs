@@ -10,7 +10,6 @@ use crate::text::{between, brief};
 use fnd_core::api::{NatsState, NatsTriggerView, NatsView, ReleasedClaim};
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -47,8 +46,15 @@ struct ClaimedMessage {
     function: String,
 
     /// The sequence of the message in its stream, as `fndctl history --id` shows it.
-    #[arg(value_name = "SEQUENCE")]
+    #[arg(value_name = "SEQUENCE", value_parser = sequence)]
     sequence: u64,
+}
+
+/// Reads the sequence of a message.
+fn sequence(text: &str) -> Result<u64, String> {
+    let number = text.parse::<u64>().ok().filter(|number| *number > 0);
+    let why = "the sequence of a message in its stream is a whole number from 1 on: `fndctl nats release orders 1207`";
+    number.ok_or_else(|| why.to_owned())
 }
 
 impl Args {
@@ -58,8 +64,6 @@ impl Args {
     }
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// `fnd.toml` has no `[events.nats]`, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -167,13 +171,12 @@ async fn release(context: &Context, message: &ClaimedMessage) -> Result<Exit, Co
     let path = function_path(&message.function)?;
     let path = format!("{path}/nats/release?sequence={}", message.sequence);
     let reply = context.client.post(&path).await?;
-    context.out.document(&reply.body, |released: &ReleasedClaim, out| {
+    context.out.answer(&reply.body, |released: &ReleasedClaim, out| {
         out.remark(&format!(
             "{} {}: the claim of {} has ended; the next node that gets the message runs it",
             released.stream, released.sequence, released.node
         ))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 #[cfg(test)]
@@ -203,6 +206,14 @@ mod tests {
             connection(&view(false), now),
             ["vm1 has had no connection for 3m", "error: connection refused"]
         );
+    }
+
+    #[test]
+    fn a_sequence_that_is_none_is_told_with_an_example() {
+        assert_eq!(sequence("1207"), Ok(1207));
+        for wrong in ["abc", "0", "-1", "1.5", ""] {
+            assert!(sequence(wrong).unwrap_err().contains("release orders 1207"), "{wrong}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) struct HoldArgs {
 pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let reply = asked(context, &args.function).await?;
     let now = Timestamp::now();
-    context.out.document(&reply.body, |list: &ReleaseList, out| {
+    context.out.answer(&reply.body, |list: &ReleaseList, out| {
         let mut table = TextTable::new(&["RELEASE", "STATE", "SINCE", "FILE", "WHY"]);
         for release in &list.versions {
             let tone = match release.state {
@@ -59,8 +59,7 @@ pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, CommandF
             );
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns the state of a release, and whether it is held.
@@ -96,27 +95,23 @@ pub(crate) async fn hold(context: &Context, args: HoldArgs, verb: &str) -> Resul
     print(context, &args.function, &reply.body, until)
 }
 
-/// Ends a hold.
-///
 /// # Errors
 /// Nothing is held, or the daemon cannot be reached.
 pub(crate) async fn unpin(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = format!("{}/unpin", function_path(&args.function)?);
     let reply = context.client.post(&path).await?;
     let function = &args.function;
-    context.out.document(&reply.body, |_: &ReleaseChanged, out| {
+    context.out.answer(&reply.body, |_: &ReleaseChanged, out| {
         out.remark(&format!("{function}: its file serves again, when it can be loaded"))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 fn print(context: &Context, function: &str, body: &[u8], until: &str) -> Result<Exit, CommandFailure> {
-    context.out.document(body, |changed: &ReleaseChanged, out| {
+    context.out.answer(body, |changed: &ReleaseChanged, out| {
         let release = changed.version.map(short).unwrap_or_default();
         match changed.state {
             ReleaseState::Serving => out.remark(&format!("{function}: release {release} serves, {until}")),
             state => out.remark(&format!("{function}: release {release} is {}, {until}", state.as_str())),
         }
-    })?;
-    Ok(Exit::Fine)
+    })
 }

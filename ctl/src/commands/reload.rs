@@ -9,7 +9,6 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::units::counted;
 use tokio::time::Instant;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl reload && fndctl status\n  fndctl reload --accept-empty")]
 pub(crate) struct Args {
@@ -25,8 +24,6 @@ pub(crate) struct Args {
     ignore_invalid: bool,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

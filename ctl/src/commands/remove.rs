@@ -2,15 +2,14 @@
 
 use crate::client::request;
 use crate::common::candidates;
+use crate::common::confirm::confirmed;
 use crate::common::names::expand;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::RemovedFunction;
 use hyper::Method;
 use hyper::body::Bytes;
-use std::io::{self, IsTerminal as _, Write as _};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl remove hello\n  \
@@ -27,14 +26,11 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// fnd refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let functions = expand(context, &args.functions).await?;
-    // Without a terminal nobody could answer, so a script is not asked.
-    if !args.yes && io::stdin().is_terminal() && !confirmed(&functions)? {
+    if !args.yes && !confirmed(&format!("remove {}?", functions.join(", ")))? {
         context.out.aside("nothing was removed");
         return Ok(Exit::FunctionFailed);
     }
@@ -46,7 +42,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         done.push(removed);
     }
     let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.document(&body, |done: &Vec<RemovedFunction>, out| {
+    context.out.answer(&body, |done: &Vec<RemovedFunction>, out| {
         for removed in done {
             out.remark(&format!("{}: removed ({})", removed.function, removed.files.join(", ")))?;
             if let Some(serves) = &removed.serves {
@@ -58,18 +54,5 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 .for_each(|what| out.aside(&format!("  stays: {what}")));
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
-}
-
-/// Asks on the terminal whether to remove functions.
-fn confirmed(functions: &[String]) -> Result<bool, CommandFailure> {
-    let failed = |error: io::Error| CommandFailure::new(Exit::FunctionFailed, format!("failed to ask: {error}"));
-    // Standard output is for the result, and may be a pipe.
-    let mut terminal = io::stderr();
-    write!(terminal, "remove {}? [y/N] ", functions.join(", ")).map_err(failed)?;
-    terminal.flush().map_err(failed)?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(failed)?;
-    Ok(["y", "yes"].contains(&answer.trim().to_ascii_lowercase().as_str()))
+    })
 }

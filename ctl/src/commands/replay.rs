@@ -5,7 +5,6 @@ use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::Queued;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The new run is queued with the trigger `replay`, uses the newest version and manifest, and has its own id, which is printed. fnd keeps \
@@ -19,8 +18,6 @@ pub(crate) struct Args {
     run: ListedRun,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

@@ -7,11 +7,11 @@ use crate::exit::{CommandFailure, Exit};
 use crate::text::span;
 use std::time::Duration;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl result 456789abcdef               by the end of its id, at least 4\n  \
     fndctl result --last hello\n  \
+    fndctl result --payload 456789abcdef\n  \
     fndctl result --wait 5m \"$(fndctl invoke backup --async)\"")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -20,14 +20,21 @@ pub(crate) struct Args {
     /// Wait for the end of the run, at most this long, such as `30s` or `5m`.
     #[arg(long, value_name = "DURATION")]
     wait: Option<String>,
+
+    /// Print the payload that the run got instead, as far as fnd keeps it.
+    #[arg(long, conflicts_with = "wait")]
+    payload: bool,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The run did not succeed or has not ended, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let wait = args.wait.as_deref().map(span).transpose()?.unwrap_or(Duration::ZERO);
     let path = invocation_path(&args.run.id(context).await?);
+    if args.payload {
+        let reply = context.client.get(&format!("{path}/payload")).await?;
+        context.out.result(&reply.body)?;
+        return Ok(Exit::Fine);
+    }
     print(context, &path, wait, None).await
 }

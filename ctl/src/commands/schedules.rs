@@ -9,7 +9,6 @@ use crate::text::{distance, why};
 use fnd_core::api::{Changed, ScheduleList, ScheduleState, ScheduleView};
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -54,8 +53,6 @@ impl Args {
     }
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -73,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let reply = context.client.get(&path).await?;
     // The time is taken after the answer, so that a run that has ended meanwhile ended in the past.
     let now = Timestamp::now();
-    context.out.document(&reply.body, |list: &ScheduleList, out| {
+    context.out.answer(&reply.body, |list: &ScheduleList, out| {
         if list.schedules.is_empty() {
             return out.line("no schedules; `fndctl explain schedule` shows how to write one");
         }
@@ -81,8 +78,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             1 => out.table(&table(&list.schedules, out, now)),
             _ => out.table(&slots(&list.schedules, out, now)),
         }
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns the table of schedules.

@@ -6,7 +6,6 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use fnd_manifest::json_schema::{SchemaFile, schema};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl schema manifest > ~/.config/fnd/manifest.json\n  \
@@ -28,8 +27,6 @@ enum SchemaName {
     Config,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// Standard output cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {

@@ -5,18 +5,15 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use fnd_core::api::SizeList;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl sizes\n  fndctl explain size")]
 pub(crate) struct Args {}
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/sizes").await?;
-    context.out.document(&reply.body, |list: &SizeList, out| {
+    context.out.answer(&reply.body, |list: &SizeList, out| {
         let mut table = TextTable::new(&["SIZE", "CPU", "MEMORY", "OTHER LIMITS"]);
         for size in &list.sizes {
             let limit = |key: &str| size.limits.get(key).cloned().unwrap_or_default();
@@ -31,6 +28,5 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Comman
             );
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }

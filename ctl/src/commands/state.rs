@@ -13,7 +13,6 @@ use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl state set shop/orders 7              any JSON; what is no JSON is stored as a text\n  \
@@ -83,8 +82,6 @@ enum StateVerb {
 /// Most keys of a page.
 const PAGE: &str = "1000";
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -147,7 +144,7 @@ fn value(bytes: Vec<u8>, text: bool) -> Result<Vec<u8>, CommandFailure> {
 
 async fn scopes(context: &Context) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/state").await?;
-    context.out.document(&reply.body, |list: &StateScopes, out| {
+    context.out.answer(&reply.body, |list: &StateScopes, out| {
         // With `-q` a script gets nothing instead of a sentence.
         if list.scopes.is_empty() && out.format != Format::Name {
             return out.remark("the state has no keys");
@@ -158,8 +155,7 @@ async fn scopes(context: &Context) -> Result<Exit, CommandFailure> {
             table.row(Tone::Plain, cells);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 async fn keys(context: &Context, place: &str) -> Result<Exit, CommandFailure> {
@@ -188,7 +184,7 @@ async fn keys(context: &Context, place: &str) -> Result<Exit, CommandFailure> {
     }
     let now = Timestamp::now();
     let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
-    context.out.document(&body, |list: &StateKeys, out| {
+    context.out.answer(&body, |list: &StateKeys, out| {
         let mut table = TextTable::new(&["KEY", "VERSION", "SIZE", "CHANGED"]);
         for key in &list.keys {
             let cells = [
@@ -200,13 +196,12 @@ async fn keys(context: &Context, place: &str) -> Result<Exit, CommandFailure> {
             table.row(Tone::Plain, cells);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 async fn get(context: &Context, key: &str) -> Result<Exit, CommandFailure> {
     let reply = context.client.get(&path(key)?).await?;
-    context.out.document(&reply.body, |entry: &StateEntry, out| {
+    context.out.answer(&reply.body, |entry: &StateEntry, out| {
         let json = entry.value.get();
         // As jq prints with -r, so that a script needs no parser for a text or a number.
         let mut shown = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned());
@@ -214,8 +209,7 @@ async fn get(context: &Context, key: &str) -> Result<Exit, CommandFailure> {
             shown.push('\n');
         }
         out.result(shown.as_bytes())
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 async fn change(
@@ -231,10 +225,9 @@ async fn change(
     }
     let request = request(method, &path(key)?, &headers, Bytes::from(body))?;
     let reply = context.client.send(request).await?;
-    context.out.document(&reply.body, |written: &StateWritten, out| {
+    context.out.answer(&reply.body, |written: &StateWritten, out| {
         out.remark(&format!("{}/{} {done} {}", written.scope, written.key, written.version))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 #[cfg(test)]

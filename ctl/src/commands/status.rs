@@ -6,15 +6,16 @@ use crate::exit::{CommandFailure, Exit};
 use crate::health::outdated;
 use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, parse};
-use crate::text::{brief, distance, ended, size, why};
-use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodeState, NodeStatus};
+use crate::text::{brief, distance, ended, ended_service, size, why};
+use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodePlaces, NodeState, NodeStatus};
 use fnd_core::records::outcome::Reason;
 use fnd_core::run::FunctionState;
+use fnd_wire::naming::UPLOADS;
 use fnd_wire::units::counted;
 use hyper::body::Bytes;
 use jiff::Timestamp;
+use std::path::Path;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "MEMORY is the peak of the last attempt; for a running function, its current use and that peak: `52M/60M`.\n\nExamples:\n  fndctl status\n  fndctl status hello\n  fndctl status 'web/*' hello\n  fndctl status --failed\n  fndctl status -l team=ops --sort memory\n  fndctl status --watch\n  fndctl status --jq '.functions[] | select(.failures > 0).function'"
@@ -44,8 +45,6 @@ impl Args {
     }
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -99,10 +98,10 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     } else {
         reply.body
     };
-    context.out.document(&body, |node: &NodeStatus, out| {
+    context.out.answer(&body, |node: &NodeStatus, out| {
         // After the installation this is the first thing that many people see, so it says where functions go.
         if let (true, false, Some(places)) = (node.functions.is_empty(), args.selects(), &node.places) {
-            let directories = places.functions.join(" or ");
+            let directories = for_people(places).join(" or ");
             out.line(&format!(
                 "no functions: save a file in {directories}, and it is one a moment later"
             ))?;
@@ -114,8 +113,7 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
         }
         details(out, &node.functions, now)?;
         if args.selects() { Ok(()) } else { about_node(out, node) }
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns a status of the node that has only the selected functions, in their order.
@@ -250,6 +248,7 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
             let why = why(function.reason, &function.message);
             lines.push(format!("{}: {why}{again}", function.function));
         }
+        lines.extend(ended_service(function).map(|why| format!("{}: {why}", function.function)));
     }
     if !lines.is_empty() {
         out.line("")?;
@@ -273,6 +272,13 @@ fn disk_use(disk: &DiskUse) -> String {
         disk.free_bytes.map_or_else(|| "unknown".to_owned(), size),
         inodes.unwrap_or_default()
     )
+}
+
+/// Returns the directories in which people save files: all but that of uploads, which `fndctl deploy` fills.
+fn for_people(places: &NodePlaces) -> Vec<&str> {
+    let uploads = Path::new(&places.state).join(UPLOADS);
+    let all = places.functions.iter().map(String::as_str);
+    all.filter(|directory| Path::new(directory) != uploads).collect()
 }
 
 /// Returns how many files are no functions, with the first of them.

@@ -17,7 +17,6 @@ use jiff::Timestamp;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The exit code is 0 if all runs succeeded; else that of the first one that did not: 1, or 6 for a timeout of the function \
@@ -39,8 +38,6 @@ pub(crate) struct Args {
 /// How long one request waits at most: as long as fnd accepts.
 const STEP: Duration = Duration::from_secs(3600);
 
-/// Runs the verb.
-///
 /// # Errors
 /// The wait is over before the runs are, the daemon refuses a request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

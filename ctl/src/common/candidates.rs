@@ -6,8 +6,9 @@ use crate::client::Client;
 use crate::text;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use fnd_core::api::stream::Kind;
-use fnd_core::api::{FunctionList, InvocationList, InvocationView, ReleaseList, ReleaseView};
+use fnd_core::api::{FunctionDetail, FunctionList, InvocationList, InvocationView, ReleaseList, ReleaseView};
 use fnd_core::explain::REASONS;
+use fnd_core::input::{Field, FieldKind};
 use fnd_core::records::outcome::{RunState, Trigger};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -70,6 +71,33 @@ pub(crate) fn releases() -> ArgValueCandidates {
         };
         releases.iter().map(candidate).collect()
     })
+}
+
+/// Fields of the input of the function that an unfinished command line of `invoke` names, each with its `=`.
+pub(crate) fn fields() -> ArgValueCandidates {
+    ArgValueCandidates::new(|| {
+        // clap tells a completer nothing of the other words of the line.
+        let words: Vec<String> = std::env::args().collect();
+        let verb = words.iter().position(|word| word == "invoke");
+        let function = verb
+            .and_then(|verb| words.get(verb + 1))
+            .filter(|word| !word.starts_with('-'));
+        let detail: Option<FunctionDetail> =
+            function.and_then(|function| ask(&format!("/v1/functions/{}", crate::client::encode(function))));
+        let schema = detail.and_then(|detail| detail.more.input);
+        let fields = schema.as_ref().map(fnd_core::input::fields).unwrap_or_default();
+        fields.iter().map(candidate_of_field).collect()
+    })
+}
+
+fn candidate_of_field(field: &Field) -> CompletionCandidate {
+    // Arrays and objects are written as JSON.
+    let sign = match field.kind {
+        FieldKind::Array | FieldKind::Object => ":=",
+        FieldKind::String | FieldKind::Integer | FieldKind::Number | FieldKind::Boolean | FieldKind::Any => "=",
+    };
+    let about = field.description.as_deref().unwrap_or(field.kind.as_str()).to_owned();
+    CompletionCandidate::new(format!("{}{sign}", field.name)).help(Some(about.into()))
 }
 
 /// Names of functions, then ids of recent runs.

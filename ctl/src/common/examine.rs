@@ -1,7 +1,7 @@
 //! Runs the program `fnd` to examine a ledger, since only it knows the schema. Under root it runs as the owner of the
 //! state, since root reads no database that another user can write.
 
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use fnd_core::verify_report::Examined;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
@@ -47,7 +47,7 @@ pub(crate) fn examine(subject: &ExaminedSubject<'_>) -> Result<Examined, Command
         // This also drops supplementary groups.
         command.uid(about.uid()).gid(about.gid());
     }
-    let failed = |why: String| CommandFailure::new(Exit::FunctionFailed, format!("`{}` {why}", program.display()));
+    let failed = |why: String| CommandFailure::failed(format!("`{}` {why}", program.display()));
     let output = command
         .output()
         .map_err(|error| failed(format!("cannot be started: {error}")))?;

@@ -4,6 +4,8 @@ use crate::common::candidates;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::CommandFailure;
 use fnd_core::records::outcome::{RunState, Trigger};
+use fnd_manifest::schema::one_of;
+use fnd_manifest::schema::read::nearest;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
@@ -41,12 +43,12 @@ pub(crate) struct Filter {
     #[arg(long, value_name = "TEXT")]
     pub(crate) text: Option<String>,
 
-    /// Select only runs accepted since then: a duration ago such as `1h`, or an instant such as 2026-11-21T08:00:00Z.
-    #[arg(long, value_name = "WHEN")]
+    /// Select only runs accepted since then: how long ago, such as `1h`; `yesterday` or `09:00`; or an instant such as 2026-11-21T08:00:00Z.
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) since: Option<String>,
 
-    /// Select only runs accepted before then: a duration ago such as `10m`, or an instant.
-    #[arg(long, value_name = "WHEN")]
+    /// Select only runs accepted before then: how long ago, such as `10m`; `yesterday` or `09:00`; or an instant.
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub(crate) until: Option<String>,
 
     /// Select at most this many runs [default: 100; no limit for `redrive` and `drop`].
@@ -56,6 +58,46 @@ pub(crate) struct Filter {
     /// Select only runs after this place in the list, which are older; the previous page prints it.
     #[arg(long, value_name = "CURSOR")]
     pub(crate) after: Option<String>,
+}
+
+impl Filter {
+    /// Says whether an option selects among runs, besides the function.
+    pub(crate) fn selects_more(&self) -> bool {
+        let texts = [&self.state, &self.reason, &self.trigger, &self.version, &self.text];
+        let places = [&self.since, &self.until, &self.after];
+        texts.into_iter().chain(places).any(Option::is_some) || self.limit.is_some()
+    }
+}
+
+/// Words of other tools, and the word for the same here.
+const SAME: &[(&str, &str)] = fnd_manifest::texts! {
+    "success": "succeeded",
+    "successful": "succeeded",
+    "ok": "succeeded",
+    "done": "succeeded",
+    "completed": "succeeded",
+    "error": "failed",
+    "pending": "queued",
+    "canceled": "cancelled",
+    "active": "running",
+    "cron": "schedule",
+    "timer": "schedule",
+    "webhook": "http",
+    "api": "manual",
+};
+
+/// Refuses a word that is none of those that an option knows.
+fn known(option: &str, typed: Option<&str>, words: &[&'static str]) -> Result<(), CommandFailure> {
+    let Some(typed) = typed.filter(|typed| !words.contains(typed)) else {
+        return Ok(());
+    };
+    let same = SAME.iter().find(|(word, _)| *word == typed.to_ascii_lowercase());
+    let same = same.map(|(_, same)| *same).filter(|same| words.contains(same));
+    let failure = CommandFailure::usage(format!("`{option} {typed}`: expected {}", one_of(words)));
+    Err(match same.or_else(|| nearest(typed, words)) {
+        Some(near) => failure.help(format!("did you mean `{near}`?")),
+        None => failure,
+    })
 }
 
 /// Most elements on one page of the API.
@@ -81,6 +123,8 @@ impl RunFilter {
             // Only checks the name: it goes into a parameter, not into the path.
             function_path(function)?;
         }
+        known("--state", filter.state.as_deref(), RunState::WORDS)?;
+        known("--trigger", filter.trigger.as_deref(), Trigger::WORDS)?;
         let mut parameters = Parameters::default();
         parameters.add("function", filter.function.as_deref());
         parameters.add("state", filter.state.as_deref());

@@ -4,16 +4,20 @@
 //! - `backup_entries`: the entries that the archive of a backup may have
 //! - `builds`: waits for builds and shows what they print
 //! - `candidates`: words that a shell completes
+//! - `confirm`: asks on the terminal before something is removed
 //! - `conversion`: what became of files of other systems
 //! - `copy`: copies the files of a function
 //! - `event_words`: events in a few words
 //! - `examine`: runs `fnd --examine` for `verify` and `backup`
 //! - `filter`: the options that select runs, and pages put together
 //! - `flat`: a document as lines of TOML
+//! - `input`: the payload of `invoke` from the fields of an input
 //! - `names`: names of functions, with patterns
+//! - `page`: the program of the web page
 //! - `payload`: the payload of `invoke` and `emit`
 //! - `releases`: the releases of a function
 //! - `results`: the result of a run
+//! - `run_record`: all about one run
 //! - `runs`: the run that an id, the end of one, or `--last` names
 //! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `source`: the files of a function
@@ -26,16 +30,20 @@
 pub(crate) mod backup_entries;
 pub(crate) mod builds;
 pub(crate) mod candidates;
+pub(crate) mod confirm;
 pub(crate) mod conversion;
 pub(crate) mod copy;
 pub(crate) mod event_words;
 pub(crate) mod examine;
 pub(crate) mod filter;
 pub(crate) mod flat;
+pub(crate) mod input;
 pub(crate) mod names;
+pub(crate) mod page;
 pub(crate) mod payload;
 pub(crate) mod releases;
 pub(crate) mod results;
+pub(crate) mod run_record;
 pub(crate) mod runs;
 pub(crate) mod selection;
 pub(crate) mod source;
@@ -52,10 +60,7 @@ use std::path::Path;
 
 /// Returns the failure of an operation on a file.
 pub(crate) fn failed(what: &str, path: &Path, error: &std::io::Error) -> CommandFailure {
-    let failure = CommandFailure::new(
-        Exit::FunctionFailed,
-        format!("failed to {what} `{}`: {error}", path.display()),
-    );
+    let failure = CommandFailure::failed(format!("failed to {what} `{}`: {error}", path.display()));
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => CommandFailure {
             exit: Exit::NotAllowed,

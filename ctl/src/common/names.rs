@@ -58,7 +58,7 @@ pub(crate) fn select(typed: &[String], all: &[String]) -> Result<Vec<String>, Co
 }
 
 /// Returns whether a name matches a pattern: `*` is any text, also with slashes, `?` any character.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     match (pattern, name) {
         ([], []) => true,
         ([b'*', pattern @ ..], []) => matches(pattern, name),

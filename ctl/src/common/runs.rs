@@ -5,7 +5,7 @@
 
 use crate::common::candidates;
 use crate::common::filter::{Filter, RunFilter};
-use crate::context::Context;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::text::distance;
 use fnd_core::api::{InvocationList, InvocationView};
@@ -67,6 +67,25 @@ pub(crate) async fn find(context: &Context, typed: &str) -> Result<String, Comma
     })
 }
 
+/// Returns the whole id of the run that a word names where a function may stand, too; nothing if it names no run.
+///
+/// # Errors
+/// The daemon does not answer.
+pub(crate) async fn run_of_word(context: &Context, word: &str) -> Result<Option<String>, CommandFailure> {
+    if let Some(id) = InvocationId::parse(word) {
+        return Ok(Some(id.to_string()));
+    }
+    let (Ok(_), Ok(path)) = (end_of_id(word), function_path(word)) else {
+        return Ok(None);
+    };
+    // The end of an id looks like a name, so a function of this name comes first.
+    match context.client.get(&path).await {
+        Err(failure) if failure.exit == Exit::NoSuchThing => Ok(find(context, word).await.ok()),
+        Err(failure) => Err(failure),
+        Ok(_) => Ok(None),
+    }
+}
+
 /// Fewest characters of an id: fewer are rarely unique.
 const SHORTEST: usize = 4;
 
@@ -79,10 +98,17 @@ pub(crate) fn end_of_id(typed: &str) -> Result<String, CommandFailure> {
     let end = typed.to_lowercase();
     let is_part = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
     if end.len() < SHORTEST || !end.bytes().all(is_part) {
-        return Err(CommandFailure::usage(format!(
+        let failure = CommandFailure::usage(format!(
             "`{typed}` is not the id of a run: expected an id as `fndctl history` shows it, or at least {SHORTEST} of its \
              last characters"
-        )));
+        ));
+        // A number or a part of an id is no name that somebody would give.
+        let is_name = function_path(typed).is_ok() && !end.bytes().all(is_part);
+        return Err(if is_name {
+            failure.help(format!("`--last {typed}` is the newest run of the function `{typed}`"))
+        } else {
+            failure
+        });
     }
     Ok(end)
 }

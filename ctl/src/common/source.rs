@@ -101,7 +101,7 @@ pub(crate) fn refused(what: &str, path: &Path, error: &io::Error, (verb, functio
             CommandFailure::new(Exit::NotAllowed, message).help(format!("sudo fndctl {verb} {function}"))
         }
         ErrorKind::NotFound => CommandFailure::new(Exit::NoSuchThing, message),
-        _ => CommandFailure::new(Exit::FunctionFailed, message),
+        _ => CommandFailure::failed(message),
     }
 }
 

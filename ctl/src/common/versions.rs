@@ -5,7 +5,6 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use fnd_core::api::NodeStatus;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl version")]
 pub(crate) struct VersionArgs {}

@@ -2,7 +2,7 @@
 //! spawner's unit got.
 
 use super::finding::Finding;
-use super::units::Unit;
+use super::units::UnitStatus;
 use fnd_core::api::{LAYERS, NodeStatus};
 use procfs::process::Process;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ pub(crate) struct CgroupFacts {
 }
 
 /// Returns the mounted hierarchies, and the controllers that the spawner's unit got.
-pub(crate) fn inspect(unit: Option<&Unit>) -> CgroupFacts {
+pub(crate) fn inspect(unit: Option<&UnitStatus>) -> CgroupFacts {
     let Ok(mounts) = Process::myself().and_then(|process| process.mountinfo()) else {
         return CgroupFacts {
             unreadable: true,

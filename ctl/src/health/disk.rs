@@ -19,11 +19,11 @@ const FILES_WARNING: u64 = 20_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DiskFacts {
     place: String,
-    room: Result<Room, String>,
+    room: Result<FreeRoom, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Room {
+struct FreeRoom {
     /// Bytes an unprivileged program may still write.
     bytes: u64,
     /// Files it may still make; absent where the file system does not count them.
@@ -34,7 +34,7 @@ struct Room {
 /// Returns the room on the disk of the state directory, or of the nearest directory above if it does not exist.
 pub(crate) fn inspect(state: &Path) -> DiskFacts {
     let there = state.ancestors().find(|path| path.exists()).unwrap_or(state);
-    let room = statvfs(there).map(|stat| Room {
+    let room = statvfs(there).map(|stat| FreeRoom {
         bytes: stat.f_bavail.saturating_mul(stat.f_frsize),
         // A file system without a fixed number of inodes reports 0 (btrfs).
         files: (stat.f_files > 0).then_some(stat.f_favail),
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn room_and_what_follows() {
         let room = |bytes, files, read_only| {
-            Ok(Room {
+            Ok(FreeRoom {
                 bytes,
                 files,
                 read_only,

@@ -3,32 +3,9 @@
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::{Output, TextTable, Tone, escape};
+use fnd_core::verify_report::FindingLevel;
 use fnd_wire::units::counted;
 use serde::Serialize;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum FindingLevel {
-    /// Nothing is wrong.
-    Ok,
-    /// It could not be checked.
-    Unknown,
-    /// fnd works, but not as well as it could.
-    Warning,
-    /// Something does not work.
-    Error,
-}
-
-impl FindingLevel {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Unknown => "unknown",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -46,7 +23,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    fn new(level: FindingLevel, check: &'static str, what: impl Into<String>) -> Self {
+    pub(super) fn new(level: FindingLevel, check: &'static str, what: impl Into<String>) -> Self {
         Self {
             level,
             check,
@@ -152,7 +129,7 @@ fn table(findings: &[Finding]) -> TextTable {
         };
         let cell = |text: &Option<String>| text.clone().unwrap_or_default();
         let cells = [
-            finding.level.word().to_owned(),
+            finding.level.as_str().to_owned(),
             finding.check.to_owned(),
             cell(&finding.place),
             finding.what.clone(),
@@ -176,7 +153,7 @@ fn lines(finding: &Finding) -> Vec<String> {
         .collect::<String>();
     let first = format!(
         "{:8} {:13} {place}{}",
-        finding.level.word(),
+        finding.level.as_str(),
         finding.check,
         finding.what
     );

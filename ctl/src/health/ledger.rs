@@ -1,32 +1,20 @@
 //! The findings of `fnd --examine` about the ledger.
 
 use super::finding::Finding;
-use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
+use fnd_core::verify_report::Examined;
 
 /// Converts the findings of `fnd` to findings of this list.
 pub(crate) fn of_ledger(examined: &Examined) -> Vec<Finding> {
     let repaired = examined.repaired.iter().map(|what| Finding::ok("repair", what.clone()));
     let found = examined.findings.iter().map(|found| {
-        let LedgerFinding {
-            level,
-            check,
-            what,
-            fix,
-        } = found;
-        let check = match check.as_str() {
+        let check = match found.check.as_str() {
             "in-flight" => "in-flight",
             "state" => "state",
             _ => "ledger",
         };
-        let finding = match level {
-            Severity::Ok => Finding::ok(check, what.clone()),
-            Severity::Unknown => Finding::unknown(check, what.clone()),
-            Severity::Warning => Finding::warning(check, what.clone()),
-            Severity::Error => Finding::error(check, what.clone()),
-        };
-        match fix {
-            Some(fix) => finding.fix(fix.clone()),
-            None => finding,
+        Finding {
+            fix: found.fix.clone(),
+            ..Finding::new(found.level, check, found.what.clone())
         }
     });
     repaired.chain(found).collect()

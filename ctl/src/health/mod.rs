@@ -164,7 +164,7 @@ fn check(judge: &fnd_manifest::judge::Judge, directories: &[PathBuf]) -> Checked
 pub(crate) fn brief(findings: &[finding::Finding]) -> Vec<String> {
     findings
         .iter()
-        .map(|finding| format!("{} {}", finding.level.word(), finding.what))
+        .map(|finding| format!("{} {}", finding.level.as_str(), finding.what))
         .collect()
 }
 

@@ -19,6 +19,8 @@ const CHECK: &str = "runtimes";
 pub(crate) struct RuntimeFacts {
     id: String,
     enabled: bool,
+    /// The least version that the runtime needs.
+    min_version: Option<String>,
     /// The paths that are tried, in order.
     candidates: Vec<InterpreterCandidate>,
     /// The program that `#!/usr/bin/env NAME` starts, for each of its names.
@@ -87,6 +89,7 @@ pub(crate) async fn inspect(runtime: &Runtime, settings: Option<&RuntimeSettings
     RuntimeFacts {
         id: runtime.summary.id.clone(),
         enabled: runtime.summary.enabled,
+        min_version: runtime.min_version.clone(),
         candidates,
         on_path,
     }
@@ -149,6 +152,21 @@ pub(crate) fn judge(facts: &RuntimeFacts) -> Vec<Finding> {
         Is::Absent | Is::Shim | Is::Insecure(_) => None,
     });
     findings.push(match usable {
+        Some((_, real, Ok(version)))
+            if facts
+                .min_version
+                .as_deref()
+                .is_some_and(|least| is_older(version, least)) =>
+        {
+            let least = facts.min_version.as_deref().unwrap_or_default();
+            let newer = if installable {
+                format!("sudo fndctl runtimes install {id}")
+            } else {
+                format!("install {id} {least} or newer")
+            };
+            let what = format!("{id}: {version} is older than {least}, which its functions need");
+            Finding::warning(CHECK, what).at(real.display().to_string()).fix(newer)
+        }
         Some((_, real, Ok(version))) => {
             let version = if version.is_empty() { "there" } else { version };
             Finding::ok(CHECK, format!("{id}: {version}")).at(real.display().to_string())
@@ -180,6 +198,20 @@ pub(crate) fn judge(facts: &RuntimeFacts) -> Vec<Finding> {
         findings.extend(wrong(candidate, id).map(|finding| finding.at(&candidate.path)));
     }
     findings
+}
+
+/// Says whether the first number in what an interpreter prints is less than another version. Without a number nothing is known.
+fn is_older(printed: &str, least: &str) -> bool {
+    let parts = |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
+    // A part that is not written is zero: `3.13` is not older than `3.13.0`.
+    let least = least.trim_end_matches(".0");
+    let starts = |word: &&str| {
+        word.trim_start_matches('v')
+            .starts_with(|first: char| first.is_ascii_digit())
+    };
+    let words = printed.split(|letter: char| letter.is_whitespace() || "(),-+".contains(letter));
+    let number = words.map(str::trim).find(starts);
+    number.is_some_and(|number| parts(number.trim_start_matches('v')) < parts(least))
 }
 
 /// Returns the problem of a candidate, whether it is used or not.
@@ -265,6 +297,7 @@ mod tests {
             let facts = RuntimeFacts {
                 id: "x".into(),
                 enabled: true,
+                min_version: None,
                 candidates,
                 on_path: vec![],
             };
@@ -273,10 +306,37 @@ mod tests {
     }
 
     #[test]
+    fn an_interpreter_that_is_too_old_is_a_warning() {
+        let facts = RuntimeFacts {
+            id: "x".into(),
+            enabled: true,
+            min_version: Some("2.9".into()),
+            candidates: vec![at("/usr/bin/x", there(Ok("x 1.46.3 (stable)")))],
+            on_path: vec![],
+        };
+        let expected = "warning x: x 1.46.3 (stable) is older than 2.9, which its functions need";
+        assert_eq!(brief(&judge(&facts)), [expected]);
+        for (printed, older) in [
+            ("deno 2.9.0 (stable, release, x86_64-unknown-linux-gnu)", false),
+            ("deno 2.10.1", false),
+            ("deno 2.8.9", true),
+            ("v1.2", true),
+            ("go version go1.26.1", false),
+            ("", false),
+        ] {
+            assert_eq!(is_older(printed, "2.9"), older, "{printed}");
+        }
+        assert!(
+            !is_older("x 3.13", "3.13.0") && !is_older("x 3.13.0rc1", "3.13.0.0") && is_older("x 3.12.9", "3.13.0")
+        );
+    }
+
+    #[test]
     fn a_disabled_runtime_needs_no_interpreter() {
         let mut facts = RuntimeFacts {
             id: "x".into(),
             enabled: false,
+            min_version: None,
             candidates: vec![at("/usr/bin/x", Is::Absent)],
             on_path: vec![],
         };

@@ -15,7 +15,7 @@ const BOOTED: &str = "/run/systemd/system";
 
 /// A unit's properties, in systemd's words (systemd.unit(5), the properties of `systemctl show`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Unit {
+pub(crate) struct UnitStatus {
     /// `Id`.
     pub(crate) name: String,
     /// `LoadState`.
@@ -31,7 +31,7 @@ pub(crate) struct Unit {
 }
 
 /// Returns the units; an empty list where systemd does not answer; nothing where systemd is not PID 1.
-pub(crate) async fn inspect() -> Option<Vec<Unit>> {
+pub(crate) async fn inspect() -> Option<Vec<UnitStatus>> {
     if !Path::new(BOOTED).is_dir() {
         return None;
     }
@@ -43,7 +43,7 @@ pub(crate) async fn inspect() -> Option<Vec<Unit>> {
 }
 
 /// Parses the answer: lines `KEY=VALUE`, an empty line between two units.
-fn units(text: &str) -> Vec<Unit> {
+fn units(text: &str) -> Vec<UnitStatus> {
     let one = |block: &str| {
         let value = |key: &str| {
             let mut lines = block.lines().filter_map(|line| line.split_once('='));
@@ -52,7 +52,7 @@ fn units(text: &str) -> Vec<Unit> {
                 .map_or("", |(_, value)| value)
                 .to_owned()
         };
-        Unit {
+        UnitStatus {
             name: value("Id"),
             load: value("LoadState"),
             active: value("ActiveState"),
@@ -67,7 +67,7 @@ fn units(text: &str) -> Vec<Unit> {
         .collect()
 }
 
-pub(crate) fn judge(units: &[Unit]) -> Vec<Finding> {
+pub(crate) fn judge(units: &[UnitStatus]) -> Vec<Finding> {
     if units.is_empty() {
         return vec![
             Finding::unknown(CHECK, "systemd does not report the state of the units").fix("systemctl status fnd"),
@@ -95,7 +95,7 @@ pub(crate) fn judge(units: &[Unit]) -> Vec<Finding> {
 }
 
 /// Returns the problem of a unit's state. The spawner runs only where fnd does, so it is missed only there.
-fn state(unit: &Unit, served: bool) -> Option<Finding> {
+fn state(unit: &UnitStatus, served: bool) -> Option<Finding> {
     let found = match (unit.load.as_str(), unit.active.as_str()) {
         ("loaded", "active" | "reloading") => return None,
         ("loaded", "inactive") if unit.name == SPAWNER && !served => return None,

@@ -24,12 +24,12 @@ pub(crate) struct Index {
     /// The version that the registry recommends, if it says so.
     pub(crate) latest: Option<String>,
     /// Each version with its file.
-    pub(crate) versions: BTreeMap<String, Offer>,
+    pub(crate) versions: BTreeMap<String, OfferedFile>,
 }
 
 /// A file of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Offer {
+pub(crate) struct OfferedFile {
     /// Its address, or its name.
     pub(crate) file: String,
     /// Its checksum; absent if the registry publishes none.
@@ -145,7 +145,7 @@ impl Index {
             // There may be several checksums, each with its kind (Subresource Integrity).
             let sums = &mut dist.integrity.split_whitespace();
             let sum = sums.find_map(|sum| sum.strip_prefix("sha512-"));
-            Offer {
+            OfferedFile {
                 file: file.split(['?', '#']).next().unwrap_or_default().to_owned(),
                 sum: sum.map(|sum| Sum::Sha512(sum.to_owned())),
             }
@@ -174,7 +174,7 @@ impl Index {
             };
             // Checksums are compared as texts, and an index may write them in capitals.
             let sum = file.hashes.get("sha256").map(|sum| Sum::Sha256(sum.to_lowercase()));
-            versions.insert(version.to_owned(), Offer { file: file.url, sum });
+            versions.insert(version.to_owned(), OfferedFile { file: file.url, sum });
         }
         Self { latest: None, versions }
     }
@@ -201,7 +201,7 @@ mod tests {
         ];
         let answer = serde_json::json!({"name": "uv", "files": files}).to_string();
         let found = Index::read(RegistryKind::PyPi, "uv", "http://x", answer.as_bytes()).unwrap();
-        let offer = Offer {
+        let offer = OfferedFile {
             file: format!("../p/uv-0.9.1-py3-none-manylinux_2_17{end}"),
             sum: Some(Sum::Sha256("ab".to_owned())),
         };

@@ -21,7 +21,7 @@ pub(crate) use download::{Downloads, agent};
 pub(crate) use installed::InstalledFiles;
 pub(crate) use registry::Registry;
 
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use std::path::Path;
 
 /// The form of a registry.
@@ -167,5 +167,5 @@ pub(crate) fn rank(version: &str) -> (Vec<u64>, bool) {
 
 /// Returns a failure that is not about the command line.
 fn failed(message: impl Into<String>) -> CommandFailure {
-    CommandFailure::new(Exit::FunctionFailed, message)
+    CommandFailure::failed(message)
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Takes one file of an archive.
-struct Taken<'a> {
+struct ProgramSink<'a> {
     known: &'a KnownInterpreter,
     to: &'a Path,
     /// The program's version and file, when it was found.
@@ -21,7 +21,7 @@ struct Taken<'a> {
     inside: bool,
 }
 
-impl Sink for Taken<'_> {
+impl Sink for ProgramSink<'_> {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
         self.inside = false;
         if let Some(version) = version(&file.path, self.known) {
@@ -57,7 +57,7 @@ pub(super) fn unpack(package: &Path, known: &KnownInterpreter, to: &Path) -> Res
     let shown = package.display();
     let broken = |error: io::Error| failed(format!("failed to read the package `{shown}`: {error}"));
     let mut file = File::open(package).map_err(broken)?;
-    let mut taken = Taken {
+    let mut taken = ProgramSink {
         known,
         to,
         program: None,

@@ -1,6 +1,6 @@
 //! The whole terminal, for `fndctl top`: lines that are drawn anew, and keys.
 
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, poll, read};
 use crossterm::style::{Attribute, Print, SetAttribute};
 use crossterm::terminal::{
@@ -15,12 +15,12 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScreenLine {
     pub(crate) text: String,
-    pub(crate) look: Look,
+    pub(crate) look: LineStyle,
 }
 
 /// How a line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum LineStyle {
     Plain,
     Bold,
     Dim,
@@ -123,17 +123,17 @@ impl Drop for Screen {
     }
 }
 
-fn attribute(look: Look) -> Attribute {
+fn attribute(look: LineStyle) -> Attribute {
     match look {
-        Look::Plain => Attribute::Reset,
-        Look::Bold => Attribute::Bold,
-        Look::Dim => Attribute::Dim,
-        Look::Selected => Attribute::Reverse,
+        LineStyle::Plain => Attribute::Reset,
+        LineStyle::Bold => Attribute::Bold,
+        LineStyle::Dim => Attribute::Dim,
+        LineStyle::Selected => Attribute::Reverse,
     }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape of `map_err`")]
 fn failed(error: io::Error) -> CommandFailure {
-    CommandFailure::new(Exit::FunctionFailed, format!("failed to use the terminal: {error}"))
+    CommandFailure::failed(format!("failed to use the terminal: {error}"))
         .help("`fndctl top -b` prints one reading without it")
 }

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 /// The treatment of a value that exists already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum OnExisting {
     /// It stays: the new one is refused.
     New,
     /// Its first line becomes the second.
@@ -78,16 +78,16 @@ impl SecretStore {
     ///
     /// # Errors
     /// The name is not one, there is a value already, or it can't be written.
-    pub(crate) fn write(&self, name: &str, value: &[u8], how: How) -> Result<(), CommandFailure> {
+    pub(crate) fn write(&self, name: &str, value: &[u8], how: OnExisting) -> Result<(), CommandFailure> {
         let old = self.read(name)?;
         let mut lines = Zeroizing::new(value.to_vec());
         match (how, old) {
-            (How::New, Some(_)) => {
+            (OnExisting::New, Some(_)) => {
                 let message = format!("there is a secret `{name}` already");
                 let help = "--rotate makes a new value and keeps the old one valid, --force replaces it";
                 return Err(CommandFailure::usage(message).help(help));
             }
-            (How::Rotate, Some(old)) => {
+            (OnExisting::Rotate, Some(old)) => {
                 // The line end of the new value would become an empty line between the two values.
                 while lines.pop_if(|byte| b"\r\n".contains(byte)).is_some() {}
                 if lines.contains(&b'\n') {
@@ -192,7 +192,7 @@ fn failed(error: &io::Error, what: &str, path: &Path) -> CommandFailure {
     match error.kind() {
         io::ErrorKind::PermissionDenied => CommandFailure::new(Exit::NotAllowed, message)
             .help("secrets are root's: run it with sudo (your own fnd: --user)"),
-        _ => CommandFailure::new(Exit::FunctionFailed, message),
+        _ => CommandFailure::failed(message),
     }
 }
 
@@ -217,21 +217,21 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = SecretStore::beside(&dir.path().join("fnd.toml"));
         assert_eq!(store.list().unwrap(), []);
-        store.write("hook", b"one", How::New).unwrap();
+        store.write("hook", b"one", OnExisting::New).unwrap();
         assert_eq!(text(&store, "hook"), "one");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(
             (mode(&dir.path().join("secrets")), mode(&store.path("hook"))),
             (0o700, 0o400)
         );
-        let refused = store.write("hook", b"two", How::New).unwrap_err();
+        let refused = store.write("hook", b"two", OnExisting::New).unwrap_err();
         assert!(refused.help.unwrap().contains("--rotate"));
-        store.write("hook", b"two\n", How::Rotate).unwrap();
+        store.write("hook", b"two\n", OnExisting::Rotate).unwrap();
         assert_eq!(text(&store, "hook"), "two\none\n");
-        store.write("hook", b"three", How::Rotate).unwrap();
+        store.write("hook", b"three", OnExisting::Rotate).unwrap();
         assert_eq!(text(&store, "hook"), "three\ntwo\n");
-        assert!(store.write("hook", b"a\nb", How::Rotate).is_err());
-        store.write("hook", b"four\n", How::Replace).unwrap();
+        assert!(store.write("hook", b"a\nb", OnExisting::Rotate).is_err());
+        store.write("hook", b"four\n", OnExisting::Replace).unwrap();
         assert_eq!(text(&store, "hook"), "four\n");
         let names: Vec<String> = store.list().unwrap().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["hook"]);
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(store.remove("hook").unwrap_err().exit, Exit::NoSuchThing);
         for name in ["", "..", ".x", "a/b", "../fnd.toml"] {
             assert_eq!(
-                store.write(name, b"x", How::Replace).unwrap_err().exit,
+                store.write(name, b"x", OnExisting::Replace).unwrap_err().exit,
                 Exit::Usage,
                 "{name}"
             );

@@ -1,6 +1,6 @@
 //! New values, in the form that a sender wants, and where they are pasted.
 
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use argon2::Argon2;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -50,7 +50,7 @@ fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, CommandFailure> {
     let mut bytes = Zeroizing::new([0; N]);
     // A request of at most 256 bytes is answered whole (getrandom(2)).
     getrandom(bytes.as_mut_slice(), GetRandomFlags::empty())
-        .map_err(|errno| CommandFailure::new(Exit::FunctionFailed, format!("failed to get random bytes: {errno}")))?;
+        .map_err(|errno| CommandFailure::failed(format!("failed to get random bytes: {errno}")))?;
     Ok(bytes)
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn password(file: &Path) -> Result<Zeroizing<String>, CommandFailure>
 /// # Errors
 /// There is no memory for it.
 pub(crate) fn hash(password: &[u8]) -> Result<String, CommandFailure> {
-    let failed = |error| CommandFailure::new(Exit::FunctionFailed, format!("failed to hash the password: {error}"));
+    let failed = |error| CommandFailure::failed(format!("failed to hash the password: {error}"));
     let (salt, mut out) = (random::<16>()?, [0; 32]);
     let argon2 = Argon2::default();
     argon2

@@ -1,6 +1,7 @@
 //! Puts the options of the command line into a manifest. An option wins over the same key.
 
 use crate::exit::{CommandFailure, Exit};
+use fnd_manifest::function::inline;
 use toml::{Table, Value};
 
 /// The options that become keys of the manifest.
@@ -126,7 +127,16 @@ impl ManifestOptions {
                 .find(|prefix| is(line, prefix, " /// fnd"))?;
             Some((number, prefix))
         });
-        let Some((start, prefix)) = start else { return Ok(None) };
+        let Some((start, prefix)) = start else {
+            // fnd would refuse a manifest beside this one.
+            return match inline::block(shown, code.as_bytes()) {
+                Ok(Some(_)) => Err(CommandFailure::usage(format!(
+                    "no option changes the keys in `[tool.fnd]` of {shown}"
+                ))
+                .help("write the keys there, or all of them in a block `# /// fnd`")),
+                Ok(None) | Err(_) => Ok(None),
+            };
+        };
         let inside = lines.iter().skip(start + 1).position(|line| is(line, prefix, " ///"));
         // fnd says what is wrong with a block that has no end.
         let Some(count) = inside else { return Ok(None) };
@@ -213,6 +223,8 @@ mod tests {
             "#!/bin/sh\n# /// fnd\n# on_load = false\n# size = \"L\"\n# ///\necho\n"
         );
         assert_eq!(remarks, [""; 0]);
+        let table = "# /// script\n# [tool.fnd]\n# on_load = false\n# ///\n";
+        assert!(options.inside(table, "f.py").is_err());
         for code in ["echo\n", "# /// fnd\n# on_load = false\n"] {
             assert_eq!(options.inside(code, "f.sh").unwrap(), None, "{code}");
         }

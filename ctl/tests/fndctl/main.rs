@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod input;
 mod interpreters;
+mod mcp;
+mod mistakes;
 mod nats;
 mod payload;
 mod runs;

@@ -16,6 +16,10 @@ fn the_end_of_an_id_is_enough() {
         (&["replay", "8123-00000000FA11"], &["replay", FAILED]),
         (&["logs", "--id", "fa11"], &["logs", "--id", FAILED]),
         (&["logs", "--last"], &["logs", "--id", ENDED]),
+        (&["logs", "fa11"], &["logs", "--id", FAILED]),
+        (&["logs", FAILED], &["logs", "--id", FAILED]),
+        (&["history", "fa11"], &["history", "--id", FAILED]),
+        (&["show", "fa11"], &["show", FAILED]),
         (&["dead-letters", "show", "fa11"], &["dead-letters", "show", FAILED]),
     ] {
         assert_eq!(run(&server, short), run(&server, whole), "{short:?}");
@@ -41,6 +45,28 @@ fn the_end_of_an_id_is_enough() {
     assert_eq!((code, out.trim()), (0, "{\"state\":\"cancelling\"}"));
 }
 
+#[test]
+fn one_screen_has_the_record_and_the_output_of_a_run() {
+    let server = Running::start();
+    let (code, out, errors) = run(&server, &["show", FAILED]);
+    assert_eq!((code, errors.as_str()), (0, ""));
+    for part in [
+        "message       no such host",
+        "waited 10ms",
+        "  | first\n  ! second",
+        &format!("fndctl logs {FAILED}"),
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let (code, out, _) = run(&server, &["show", ENDED]);
+    assert!(code == 0 && out.contains("result (`fndctl result"), "{out}");
+    let (_, json, _) = run(&server, &["show", FAILED, "-o", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["id"], &json["calls"]), (&FAILED.into(), &serde_json::json!([])));
+    let (code, _, errors) = run(&server, &["history", "fa11", "--state", "failed"]);
+    assert!(code == 2 && errors.contains("is one run"), "{errors}");
+}
+
 /// Returns what is completed at the last of these words.
 fn completed(socket: &Path, words: &[&str]) -> String {
     let mut command = fndctl(socket);
@@ -58,6 +84,7 @@ fn a_shell_completes_functions_runs_and_words() {
         (&["show", "te"][..], "teapot text"),
         (&["invoke", "hel"], "hello"),
         (&["disable", "hello", "ops"], "ops/backup"),
+        (&["invoke", "greet", "--set", "na"], "name="),
         (&["result", "8"], "89abcdef"),
         (&["logs", "--id", "0"], "0000fa11 0000face"),
         (&["history", "--state", "in"], "interrupted"),

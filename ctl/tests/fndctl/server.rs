@@ -14,6 +14,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard};
+use std::time::Duration;
 
 /// The id of a run that ended well, with a result.
 pub(crate) const ENDED: &str = "01934567-89ab-7def-8123-456789abcdef";
@@ -36,6 +37,9 @@ static BEGAN: LazyLock<u64> = LazyLock::new(|| {
 pub(crate) fn began(seconds_later: u64) -> String {
     fnd_core::instant::text((*BEGAN + seconds_later) * 1000)[..19].to_owned()
 }
+
+/// Longest wait for a request.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Largest body of a request that the server reads before it answers.
 const BODY_MAX: usize = 6 << 20;
@@ -122,6 +126,18 @@ impl Running {
     /// Returns the newest request to run something, once.
     pub(crate) fn run_request(&self) -> Option<RunRequest> {
         self.seen().run.take()
+    }
+
+    /// Waits until a request has such a first line.
+    pub(crate) fn wait_for(&self, part: &str) {
+        let is_missing = |seen: &mut Seen| !seen.lines.iter().any(|line| line.contains(part));
+        let (guard, waited) = self
+            .shared
+            .changed
+            .wait_timeout_while(self.seen(), DEADLINE, is_missing)
+            .unwrap();
+        drop(guard);
+        assert!(!waited.timed_out(), "no request had `{part}` in its first line");
     }
 
     /// Says whether a request had such a first line.

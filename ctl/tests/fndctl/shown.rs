@@ -89,6 +89,8 @@ fn answers() {
     let mut text = String::new();
     for arguments in [
         &["config"][..],
+        &["overview"],
+        &["whoami"],
         &["show", "fails"],
         &["show", "hello", "-o", "yaml"],
         &["enable", "hello"],
@@ -156,7 +158,9 @@ fn help(verb: &[&str]) -> String {
     for line in shown.lines() {
         let first = line.split_whitespace().next().unwrap_or_default();
         if !line.is_empty() && !line.starts_with(' ') {
-            (common, commands) = (false, line == "Commands:");
+            // The verbs of fndctl are in groups, those below a verb in one list.
+            let is_group = verb.is_empty() && !["Options:", "Examples:", "Exit codes:"].contains(&line);
+            (common, commands) = (false, line == "Commands:" || is_group && line.ends_with(':'));
         } else if first.starts_with('-') && first != "-" {
             let everywhere = [
                 "--socket",
@@ -203,7 +207,7 @@ fn report() {
     assert_eq!(json, "\"fails\",\"exit-3\",1\n");
     for (typed, words) in [
         (&["report", "--mail", "-o", "json"][..], "no `-o`"),
-        (&["report", "--since", "yesterday"], "neither a duration"),
+        (&["report", "--since", "soon"], "is no time"),
     ] {
         let (code, _, errors) = run(&server, typed);
         assert!(code == 2 && errors.contains(words), "{errors}");

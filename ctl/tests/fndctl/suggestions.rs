@@ -143,6 +143,10 @@ fn jq_without_jq() {
             "Ada\n",
         ),
         (&["version", "--jq", ".fndctl | length > 0"], "true\n"),
+        (&["explain", "oom", "--jq", ".meanings | length"], "1\n"),
+        (&["explain", "--jq", ".[0].kind"], "reasons\n"),
+        // A result that is no JSON is a text of JSON.
+        (&["invoke", "text", "-o", "json"], "\"héllo\\u001b[2J\"\n"),
     ] {
         let (code, out, errors) = run(&server, typed);
         assert_eq!((code, out.as_str()), (0, expected), "{typed:?}: {errors}");
@@ -155,8 +159,8 @@ fn jq_without_jq() {
         (&["list", "--jq", ".functions.x"], "does not fit this document"),
         (&["list", "--jq", ".", "-o", "yaml"], "no other `-o` than `json`"),
         (
-            &["explain", "oom", "--jq", "."],
-            "which `completion` and `explain` do not print",
+            &["completion", "bash", "--jq", "."],
+            "which `completion` does not print",
         ),
         (&["invoke", "text", "--jq", "."], "needs JSON"),
     ] {

@@ -1,6 +1,7 @@
 //! What `fndctl` prints on a terminal. `script` of util-linux, which is essential in Debian, provides one.
 
 use crate::server::{ENDED, Running};
+use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 /// Returns what a command line shows on a terminal of 60 columns in a zone nine hours ahead of UTC.
@@ -131,4 +132,46 @@ fn top_is_live_until_q_and_leaves_the_terminal_as_it_was() {
     );
     assert!(screen.contains("\u{1b}[?25l") && screen.ends_with("\u{1b}[?1049l") || screen.contains("\u{1b}[?25h"));
     assert_eq!(after.trim(), "icanon", "the terminal is as before");
+}
+
+#[test]
+fn each_field_of_an_input_is_asked_for() {
+    let server = Running::start();
+    let line = format!("{} invoke greet --ask", env!("CARGO_BIN_EXE_fndctl"));
+    let mut command = Command::new("/usr/bin/script");
+    command
+        .args(["-qec", &line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh");
+    let mut child = command
+        .env("FND_SOCKET", &server.socket)
+        .env("TERM", "dumb")
+        .spawn()
+        .unwrap();
+    // The second answer is wrong, so the field is asked for again; the field `to.city` is left out.
+    let mut terminal = child.stdin.take().unwrap();
+    terminal.write_all(b"Ada\nx\n3\n\n2\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(terminal);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for part in [
+        "Whom to greet",
+        "name (string, required): ",
+        "n (integer) [1]: ",
+        "`n`: `x` is not an integer",
+        "  2) formal",
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let sent = server.run_request().unwrap();
+    assert_eq!(sent.body, br#"{"n":3,"name":"Ada","tone":"formal"}"#);
+}
+
+#[test]
+fn mcp_at_a_terminal_says_what_starts_it() {
+    let server = Running::start();
+    let text = shown(&server, "mcp");
+    let words = ["standard input is a terminal", "claude mcp add fnd -- fndctl mcp"];
+    assert!(words.iter().all(|word| text.contains(word)), "{text}");
 }

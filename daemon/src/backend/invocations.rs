@@ -12,6 +12,7 @@ use fnd_core::records::outcome::RunState;
 use fnd_core::records::{InvocationFilter, InvocationRecord, RunResult};
 use fnd_core::run::{Answer, Event, Submit};
 use fnd_wire::ids::{FunctionName, InvocationId};
+use hyper::body::Bytes;
 use hyper::header::HeaderValue;
 use std::rc::Rc;
 use tokio::sync::oneshot;
@@ -178,6 +179,17 @@ impl Backend {
             ledger::ResultOf::Ended(result) => Ok(result),
             ledger::ResultOf::Unknown | ledger::ResultOf::Unfinished(_) => Ok(None),
         }
+    }
+
+    /// Returns the payload of an invocation and its media type; nothing if it is not stored.
+    pub(crate) async fn payload(&self, id: InvocationId) -> Result<Option<(Option<String>, Bytes)>, Failure> {
+        drop(self.settled());
+        let stored = self.reader.stored_invocation(id).await.map_err(failure)?;
+        let Some(payload) = stored.and_then(|stored| stored.payload) else {
+            return Ok(None);
+        };
+        let Some(data) = payload.data else { return Ok(None) };
+        Ok(Some((payload.content_type, data.view().map_err(failure)?)))
     }
 
     /// Returns a page of the dead letters, newest first.

@@ -19,6 +19,7 @@
 //! - `nats`: NATS
 //! - `new_event`: events that come in a request
 //! - `node`: the node
+//! - `overview`: the node at a glance, and what its caller may do
 //! - `releases`: releases
 //! - `state`: the values that functions share
 //! - `streams`: output and events
@@ -39,6 +40,7 @@ mod lists;
 mod nats;
 mod new_event;
 mod node;
+mod overview;
 mod releases;
 mod state;
 mod streams;

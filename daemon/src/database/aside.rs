@@ -72,9 +72,6 @@ impl<'a> Replacement<'a> {
     }
 
     /// Completes a replacement that a crash interrupted, and removes the oldest damaged databases.
-    ///
-    /// # Errors
-    /// From the files.
     pub(crate) fn finish(&self) -> io::Result<()> {
         for whole in self.starting_with(".salvaged-") {
             let name = whole.to_string_lossy();

@@ -160,9 +160,6 @@ fn fill(from: &mut impl Read, block: &mut [u8]) -> io::Result<bool> {
 }
 
 /// Reads a log as SQLite does.
-///
-/// # Errors
-/// From reading.
 pub(crate) fn scan(mut from: impl Read) -> io::Result<LogScan> {
     let found = |header| LogScan { header, committed: 0 };
     let mut header = [0; HEADER];

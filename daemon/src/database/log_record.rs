@@ -220,9 +220,6 @@ pub(crate) struct LogPages {
 
 impl LogPages {
     /// Asks SQLite.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(crate) fn of(db: &Connection) -> rusqlite::Result<Self> {
         db.prepare_cached("PRAGMA wal_checkpoint(noop)")?.query_row([], |row| {
             // Both are -1 if the database has no log.

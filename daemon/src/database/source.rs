@@ -37,9 +37,6 @@ impl Drop for Copies {
 }
 
 /// Links a database beside a path.
-///
-/// # Errors
-/// From the files.
 pub(crate) fn linked(from: &Path, to: &Path, lost: &LostCommits) -> io::Result<Copies> {
     let link = beside(to, "-linked");
     let files = Copies(SUFFIXES.map(|suffix| beside(&link, suffix)).into());

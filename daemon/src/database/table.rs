@@ -39,9 +39,6 @@ impl DatabaseTable {
     }
 
     /// Deletes the rows whose columns `select` the function `read` cannot read. Returns the number of deleted rows.
-    ///
-    /// # Errors
-    /// From the database.
     pub(crate) fn prune(
         &self,
         db: &Connection,

@@ -74,7 +74,7 @@ impl Daemon {
 
     /// Waits for what the thread of NATS says; nothing if it has ended.
     pub(super) fn poll_nats(&self, context: &mut Context<'_>) -> Poll<Option<NatsFact>> {
-        self.state.borrow_mut().nats_port.poll(context)
+        self.state.borrow_mut().nats_port.thread.poll(context)
     }
 }
 
@@ -329,7 +329,10 @@ impl Daemon {
 
     /// Handles the end of the first scan: every function is known.
     pub(crate) fn all_is_scanned(&self) {
-        let whole = self.state.borrow().functions.unread.is_nothing();
+        let whole = {
+            let state = &mut *self.state.borrow_mut();
+            state.functions.are_known(&mut state.lifecycle.installer)
+        };
         self.step(Event::Scanned { whole });
         let state = &mut *self.state.borrow_mut();
         state.all_known();

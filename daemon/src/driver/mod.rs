@@ -236,7 +236,7 @@ impl Driver {
             self.write_status(&function);
         }
         self.output.stop();
-        self.nats_port.end();
+        self.nats_port.thread.end();
         // The spawner in development ends with this socket. Every last request has been sent before.
         self.workers.connection = None;
     }

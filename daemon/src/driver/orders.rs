@@ -5,6 +5,7 @@
 
 use super::Driver;
 use crate::functions::authors::{FunctionPlaces, author};
+use crate::functions::catalog::Rescan;
 use crate::input::{Input, TaskOwner};
 use crate::ledger::LedgerCommand;
 use crate::quotas::{self, LASTS, MeasurementEffect};
@@ -81,6 +82,7 @@ impl Driver {
                 self.step(Event::Canary { installed, percent });
             }
             Order::Confirm(request, files) => self.functions.catalog.confirm(request, files),
+            Order::Rescan(number) => self.functions.catalog.rescan(number, Rescan::default()),
             Order::Request(request) => self.workers.request(&request, Vec::new()),
             Order::Seal(lane, tree) => self.workers.seal(lane, tree),
             Order::Lend(lane, tree) => self.workers.lend(lane, tree),

@@ -156,19 +156,15 @@ impl Driver {
                 self.reporter.attempt_begins(&order.attempt);
                 #[cfg(feature = "simulate")]
                 if fnd_core::mutants::Mutant::SlotAfterStart.is_on() {
-                    self.turn.follow_up.extend(self.workers.call(&order));
+                    self.turn.follow_up.extend(self.workers.call(&order, None));
                     let now_ms = self.clock.now().unix_ms;
                     return self.records.begins(&order.function, &order.attempt, now_ms);
                 }
                 // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
                 self.records
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
-                // The same holds for the deadline: without fnd, nothing else would end the call in time.
                 let deadline = self.attempt_begins(&order.attempt, order.worker, None);
-                if deadline.is_some() {
-                    self.workers.lease(order.worker, deadline);
-                }
-                self.turn.follow_up.extend(self.workers.call(&order));
+                self.turn.follow_up.extend(self.workers.call(&order, deadline));
                 self.spin.message_follows(SpinStep::Answer, self.callers.waiting());
             }
             Action::CanaryFailed(function) => self.canary_failed(&function),

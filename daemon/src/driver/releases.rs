@@ -167,7 +167,7 @@ impl Driver {
                 self.functions.interpreters.follow(&interpreters);
             }
         }
-        if self.functions.has_decided(&self.lifecycle.installer) {
+        if self.functions.has_decided(&mut self.lifecycle.installer) {
             self.step(Event::Scanned { whole: true });
             self.all_known();
         }

@@ -359,14 +359,15 @@ impl Driver {
         for effect in effects {
             match effect {
                 MessageEffect::Send(request) => {
-                    let begins = self.nats_port.send(request);
+                    let begins = self.nats_port.thread.send(request);
                     self.begins_to_connect(begins);
                 }
                 MessageEffect::StartAgain => {
-                    let begins = self.nats_port.start_again();
+                    let begins = self.nats_port.thread.start_again();
                     self.begins_to_connect(begins);
                 }
                 MessageEffect::LookUp(number, function, key) => self.look_up(number, (function, key)),
+                MessageEffect::Withdraw(id) => self.records.store(LedgerCommand::Withdraw(id)),
                 MessageEffect::Submit(submit) => self.submit_message(*submit),
                 MessageEffect::Request(submit, inbox) => self.submit_request(*submit, inbox),
                 MessageEffect::ReadEnd(id) => self.read_end(id),

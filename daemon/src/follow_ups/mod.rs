@@ -128,6 +128,8 @@ pub(crate) fn words(function: &FunctionName, rejection: Rejection) -> (Skip, Str
         Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
         // A call that fnd itself makes has no idempotency key.
         Rejection::KeyReused => (Skip::Invalid, rejection.words(function)),
+        // A run with such a payload is recorded, and not refused.
+        Rejection::Input(_) => (Skip::Invalid, rejection.words(function)),
         // Only calls of functions have such a chain.
         Rejection::Chain(refusal) => (Skip::Depth, refusal.words(function)),
     }
@@ -141,23 +143,13 @@ pub(crate) fn refused(
     (skip, message): (Skip, String),
 ) -> (Box<InvocationRecord>, Option<LedgerCommand>) {
     let mark = submit.payload.cause.as_deref().and_then(Cause::marks);
+    let accepted = Accepted::new(submit.id, submit.function, submit.trigger, now_ms);
     let record = InvocationRecord {
-        id: submit.id,
-        function: submit.function,
-        trigger: submit.trigger,
-        durable: true,
         state: RunState::Skipped,
-        accepted_ms: now_ms,
-        started_ms: None,
         ended_ms: Some(now_ms),
-        attempts: 0,
-        polls: 0,
         reason: Some(Reason::Skipped(skip)),
         message,
-        exhausted: None,
-        next_attempt_ms: None,
-        version: None,
-        result: None,
+        ..InvocationRecord::of(&accepted)
     };
     (Box::new(record), mark.map(LedgerCommand::HookFailed))
 }

@@ -14,7 +14,6 @@ use std::path::Path;
 /// The places of functions, for which people answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FunctionPlaces<'a> {
-    /// The functions directories.
     pub(crate) dirs: &'a [String],
     /// The state directory, in which the uploads are.
     pub(crate) state: &'a str,

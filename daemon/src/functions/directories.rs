@@ -1,4 +1,4 @@
-//! Functions directories that cannot be read: none of their functions counts as deleted.
+//! Functions directories and files that cannot be read, or are being written: none of their functions counts as deleted.
 //!
 //! At the start this means that the first scan does not decide alone: work of functions that are not there, their
 //! status files, their installed versions and their history wait until every directory was read. Code that depends on
@@ -26,7 +26,7 @@ impl Unread {
     }
 
     /// Returns whether everything was read, so that all functions are known.
-    pub(crate) fn is_nothing(&self) -> bool {
+    fn is_nothing(&self) -> bool {
         self.now.is_empty() && self.deciding.is_none()
     }
 
@@ -51,16 +51,29 @@ impl Functions {
         if readable && !scanned {
             // Everything can be read for the first time. The functions seen now must be installed before others count
             // as deleted.
-            let number = installer.new_scan();
-            self.catalog.rescan(number, Rescan::default());
-            self.unread.deciding = Some(number);
+            self.decide_later(installer);
         }
+    }
+
+    /// Has another scan decide what was deleted before the start.
+    fn decide_later(&mut self, installer: &mut Installer) {
+        let number = installer.new_scan();
+        self.catalog.rescan(number, Rescan::default());
+        self.unread.deciding = Some(number);
+    }
+
+    /// Returns whether every function is known when a scan that was asked for is settled. If not, another scan decides.
+    pub(crate) fn are_known(&mut self, installer: &mut Installer) -> bool {
+        if installer.take_given_up() {
+            self.decide_later(installer);
+        }
+        self.unread.is_nothing()
     }
 
     /// Returns whether the deciding scan is over and everything was read: then functions that it did not find were
     /// deleted before the start.
-    pub(crate) fn has_decided(&mut self, installer: &Installer) -> bool {
+    pub(crate) fn has_decided(&mut self, installer: &mut Installer) -> bool {
         let over = self.unread.deciding.take_if(|number| installer.is_settled(*number));
-        over.is_some() && self.unread.now.is_empty()
+        over.is_some() && self.are_known(installer)
     }
 }

@@ -94,6 +94,22 @@ async fn whoever_waits_for_a_scan_waits_for_what_it_saw() {
 }
 
 #[tokio::test]
+async fn a_function_whose_file_changes_too_often_counts_as_deleted_only_after_another_scan() {
+    let (mut functions, mut lifecycle, _dir) = functions();
+    let installer = &mut lifecycle.installer;
+    let scan = installer.new_scan();
+    installer.scanned(scan);
+    while let Some(number) = installer.repeat_scan() {
+        installer.scanned(number);
+    }
+    assert!(installer.is_settled(scan), "the start goes on");
+    assert!(!functions.are_known(installer));
+    assert!(!functions.has_decided(installer), "the other scan is not over");
+    installer.scanned(scan + 6);
+    assert!(functions.has_decided(installer));
+}
+
+#[tokio::test]
 async fn a_problem_is_in_the_report_of_one_reload() {
     let (mut functions, mut lifecycle, _dir) = functions();
     let before = versions_now(&lifecycle);

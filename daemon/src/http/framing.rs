@@ -4,47 +4,38 @@
 //! This module follows the bytes of a connection from message to message and changes nothing: hyper reads the same
 //! bytes.
 
-use std::fmt;
-
 /// Longest line of a head that is kept: the lines that matter are three headers with a length or a list of codings. Of
 /// a longer line only the end is searched for.
 const LINE_MAX: usize = 128;
 
 /// The fault of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum WrongFraming {
     /// A line ends without a carriage return.
+    #[error("a line of the request ends without a carriage return (RFC 9112, section 2.2)")]
     LineEnd,
     /// The header `Host` is missing.
+    #[error("the header `Host` is missing (RFC 9112, section 3.2)")]
     NoHost,
     /// The header `Host` occurs more than once.
+    #[error("the header `Host` appears more than once (RFC 9112, section 3.2)")]
     Hosts,
     /// `Content-Length` and `Transfer-Encoding` both occur, or one of them twice.
+    #[error(
+        "the request has more than one `Content-Length` or `Transfer-Encoding`: send one of them (RFC 9112, section 6.3)"
+    )]
     TwoLengths,
     /// `Transfer-Encoding` is not just `chunked`.
+    #[error("the only known `Transfer-Encoding` is `chunked` (RFC 9112, section 6.1)")]
     Coding,
     /// `Content-Length` or the size of a chunk is too long to be followed.
+    #[error(
+        "the line of `Content-Length` or of a chunk's size is longer than 128 bytes: send the number without zeros and spaces before it"
+    )]
     Digits,
     /// The target and the header `Host` name different hosts.
+    #[error("the target and the header `Host` name different hosts (RFC 9112, section 3.2.2)")]
     OtherHost,
-}
-
-impl fmt::Display for WrongFraming {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::LineEnd => "a line of the request ends without a carriage return (RFC 9112, section 2.2)",
-            Self::NoHost => "the header `Host` is missing (RFC 9112, section 3.2)",
-            Self::Hosts => "the header `Host` appears more than once (RFC 9112, section 3.2)",
-            Self::TwoLengths => {
-                "the request has more than one `Content-Length` or `Transfer-Encoding`: send one of them (RFC 9112, section 6.3)"
-            }
-            Self::Coding => "the only known `Transfer-Encoding` is `chunked` (RFC 9112, section 6.1)",
-            Self::Digits => {
-                "the line of `Content-Length` or of a chunk's size is longer than 128 bytes: send the number without zeros and spaces before it"
-            }
-            Self::OtherHost => "the target and the header `Host` name different hosts (RFC 9112, section 3.2.2)",
-        })
-    }
 }
 
 /// Follows the messages of a connection.

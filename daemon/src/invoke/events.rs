@@ -10,6 +10,7 @@ use crate::triggers::nats::PublishFailed;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{BatchAccepted, EventAccepted};
 use fnd_core::data::Data;
+use fnd_core::run::Rejection;
 use fnd_core::trace::Trace;
 use fnd_core::triggers::event::{self, CloudEvent, EventContent, Events};
 use fnd_core::triggers::nats::event::TYPE_MAX;
@@ -151,8 +152,12 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
             rejection,
         } => {
             let mut refusal = rejected(&rejection, &function);
+            let why = match rejection {
+                Rejection::Input(_) => "no subscriber takes it",
+                _ => "no subscriber has room for it",
+            };
             let detail = &mut refusal.problem.detail;
-            *detail = format!("{}no subscriber has room for it: {detail}", named(event));
+            *detail = format!("{}{why}: {detail}", named(event));
             refusal
         }
         NotPublished::TooMuch { shares, bytes } => {
@@ -207,7 +212,7 @@ fn not_published(problem: NotPublished, is_batch: bool) -> Refusal {
 mod tests {
     use super::*;
     use fnd_core::records::outcome::Skip;
-    use fnd_core::run::{NotTaken, Rejection};
+    use fnd_core::run::NotTaken;
 
     #[test]
     fn an_event_that_no_stream_has_confirmed_comes_again() {

@@ -2,26 +2,26 @@
 
 use crate::http::response::{AGAIN, Refusal, RefusedResponse};
 use fnd_core::api::Problem;
-use fnd_core::api::problem::Code;
 use fnd_core::run::Rejection;
 use fnd_wire::ids::FunctionName;
 
 /// Returns the refusal of a request that was not accepted.
 pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusal {
-    let code = Code::of_refusal(rejection);
+    let problem = Problem::of_refusal(rejection, function);
     let retry_after = match rejection {
         Rejection::Unavailable { .. } => Some(AGAIN),
         // An answer with 429 always has a `Retry-After`.
-        Rejection::Skipped { retry_after, .. } => (code.status() == 429).then(|| retry_after.unwrap_or(AGAIN)),
+        Rejection::Skipped { retry_after, .. } => (problem.status == 429).then(|| retry_after.unwrap_or(AGAIN)),
         Rejection::NoSuchFunction
         | Rejection::Service
         | Rejection::Invalid { .. }
         | Rejection::Quota { .. }
         | Rejection::KeyReused
-        | Rejection::Chain(_) => None,
+        | Rejection::Chain(_)
+        | Rejection::Input(_) => None,
     };
     Box::new(RefusedResponse {
-        problem: Problem::new(code, rejection.words(function)).of(function),
+        problem,
         // Rounded up: a caller that came back earlier would be refused again.
         retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
         allow: None,

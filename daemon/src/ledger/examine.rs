@@ -8,12 +8,12 @@
 use super::in_flight::{self, InFlightFigures};
 use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, rows, schema};
 use crate::database::{keep_log_on_close, lost_commits_beside_fnd};
-use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
+use fnd_core::verify_report::{Examined, FindingLevel, LedgerFinding};
 use fnd_manifest::settings::OnDamage;
 use rusqlite::Connection;
 use std::path::Path;
 
-fn finding(level: Severity, check: &str, what: impl Into<String>) -> LedgerFinding {
+fn finding(level: FindingLevel, check: &str, what: impl Into<String>) -> LedgerFinding {
     LedgerFinding {
         level,
         check: check.to_owned(),
@@ -35,7 +35,7 @@ pub fn site(site: Site<'_>, repair: bool) -> Examined {
     };
     if let Err(error @ LockError::Io { .. }) = &lock {
         let what = format!("{error}: {}", crate::chain(error));
-        examined.findings.push(finding(Severity::Error, "ledger", what));
+        examined.findings.push(finding(FindingLevel::Error, "ledger", what));
         return examined;
     }
     if repair {
@@ -45,7 +45,7 @@ pub fn site(site: Site<'_>, repair: bool) -> Examined {
     report(&path, with_its_log(site, &path), &mut examined);
     for aside in damage::asides(site.state) {
         let what = format!("`{}` is a damaged ledger that was set aside", aside.display());
-        let mut found = finding(Severity::Ok, "ledger", what);
+        let mut found = finding(FindingLevel::Ok, "ledger", what);
         found.fix = Some(format!(
             "keep it elsewhere if it is needed, then: rm {}",
             aside.display()
@@ -72,7 +72,7 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
             Err(error) => {
                 examined
                     .findings
-                    .push(finding(Severity::Error, "ledger", crate::chain(&error)));
+                    .push(finding(FindingLevel::Error, "ledger", crate::chain(&error)));
                 return;
             }
         }
@@ -98,7 +98,7 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
         // The examination itself reports which damage it is.
         Err(error) => {
             let what = format!("failed to confirm what was set aside: {error}");
-            examined.findings.push(finding(Severity::Error, "ledger", what));
+            examined.findings.push(finding(FindingLevel::Error, "ledger", what));
         }
     }
 }
@@ -124,7 +124,7 @@ fn report(path: &Path, found: Result<Option<WholeLedger>, OpenError>, examined: 
     match found {
         Ok(None) => {
             let what = format!("there is no `{}`: nothing has run yet", path.display());
-            examined.findings.push(finding(Severity::Ok, "ledger", what));
+            examined.findings.push(finding(FindingLevel::Ok, "ledger", what));
         }
         Ok(Some(counts)) => {
             let what = format!(
@@ -133,16 +133,20 @@ fn report(path: &Path, found: Result<Option<WholeLedger>, OpenError>, examined: 
                 counts.invocations,
                 counts.unfinished.len()
             );
-            examined.findings.push(finding(Severity::Ok, "ledger", what));
+            examined.findings.push(finding(FindingLevel::Ok, "ledger", what));
             examined.rows = Some(counts.invocations + counts.loaded);
             examined.unfinished = counts.unfinished;
             if let Some(note) = counts.notices.note {
-                let mut found = finding(Severity::Warning, "ledger", note.to_string());
+                let mut found = finding(FindingLevel::Warning, "ledger", note.to_string());
                 found.fix = Some(REPAIR.to_owned());
                 examined.findings.push(found);
             }
             if let Some(hold) = counts.notices.hold {
-                let mut found = finding(Severity::Error, "ledger", format!("durable work is refused: {hold}"));
+                let mut found = finding(
+                    FindingLevel::Error,
+                    "ledger",
+                    format!("durable work is refused: {hold}"),
+                );
                 found.fix = Some(REPAIR.to_owned());
                 examined.findings.push(found);
             }
@@ -152,7 +156,7 @@ fn report(path: &Path, found: Result<Option<WholeLedger>, OpenError>, examined: 
                 OpenError::Corrupt { path, detail } => format!("`{}` is damaged: {detail}", path.display()),
                 other => crate::chain(other),
             };
-            let mut found = finding(Severity::Error, "ledger", what);
+            let mut found = finding(FindingLevel::Error, "ledger", what);
             if matches!(error, OpenError::Corrupt { .. }) {
                 found.fix = Some(format!("stop fnd, then: {REPAIR} (or restore a backup)"));
             }
@@ -232,23 +236,27 @@ fn slots(Site { run, .. }: Site<'_>, examined: &mut Examined) {
     let check = "in-flight";
     if examined.running {
         let what = format!("fnd is running and writes to `{shown}`: it is looked at when fnd has stopped");
-        examined.findings.push(finding(Severity::Unknown, check, what));
+        examined.findings.push(finding(FindingLevel::Unknown, check, what));
         return;
     }
     let found = match in_flight::inspect(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => finding(
-            Severity::Ok,
+            FindingLevel::Ok,
             check,
             format!("there is no `{shown}`: nothing has begun since the machine did"),
         ),
-        Err(error) => finding(Severity::Unknown, check, format!("`{shown}` cannot be read: {error}")),
+        Err(error) => finding(
+            FindingLevel::Unknown,
+            check,
+            format!("`{shown}` cannot be read: {error}"),
+        ),
         Ok(InFlightFigures { filled, unreadable: 0 }) => finding(
-            Severity::Ok,
+            FindingLevel::Ok,
             check,
             format!("`{shown}` names {filled} attempts whose end the ledger may not have; the next start reads them"),
         ),
         Ok(InFlightFigures { filled, unreadable }) => finding(
-            Severity::Error,
+            FindingLevel::Error,
             check,
             format!(
                 "{unreadable} slots of `{shown}` cannot be read, {filled} can: what has begun and is in none of these shows as \

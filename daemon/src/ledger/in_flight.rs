@@ -98,7 +98,6 @@ impl InFlight {
         self.pages.write(0, &slots.bytes)
     }
 
-    /// Fills a slot.
     pub(super) fn begins(&self, begun: Begun) {
         if effects::leaves() {
             let over = SlotEnd::Unknown;
@@ -257,7 +256,6 @@ impl InFlightSlots {
 
 /// The contents of a table.
 pub(super) struct InFlightFigures {
-    /// Number of attempts.
     pub(super) filled: usize,
     /// Number of slots that cannot be read.
     pub(super) unreadable: usize,

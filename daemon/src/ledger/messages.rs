@@ -110,9 +110,10 @@ pub(super) fn is_ending(db: &Connection, id: InvocationId) -> rusqlite::Result<b
     db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
 }
 
-/// Deletes an invocation of which nothing has begun, with its payload and its message.
+/// Deletes an invocation of which nothing has begun here, with its payload and its message.
 pub(super) fn withdraw(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
-    let sql = "DELETE FROM invocation WHERE id = ?1 AND durable AND attempts = 0 AND ended_ms IS NULL";
+    let sql = "DELETE FROM invocation WHERE id = ?1 AND durable AND ended_ms IS NULL
+        AND attempts = coalesce((SELECT begun FROM message WHERE message.invocation = ?1), 0)";
     if db.prepare_cached(sql)?.execute([blob(id)])? == 0 {
         return Ok(());
     }

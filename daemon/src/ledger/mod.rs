@@ -136,7 +136,6 @@ pub struct OpenedLedger {
     pub messages: Vec<KnownMessage>,
     /// Accepts commands to store.
     pub writer: LedgerWriter,
-    /// Answers queries.
     pub reader: LedgerReader,
 }
 
@@ -196,32 +195,16 @@ pub enum OpenError {
     },
     /// SQLite reported another error.
     #[error("failed to open the ledger `{}`", path.display())]
-    Sqlite {
-        /// The database.
-        path: PathBuf,
-        source: rusqlite::Error,
-    },
+    Sqlite { path: PathBuf, source: rusqlite::Error },
     /// The table of attempts that have begun could not be opened.
     #[error("failed to open the table `{}`", path.display())]
-    InFlight {
-        /// The table.
-        path: PathBuf,
-        source: io::Error,
-    },
+    InFlight { path: PathBuf, source: io::Error },
     /// A copy of the ledger could not be read back.
     #[error("failed to read the copy `{}` of the ledger", path.display())]
-    Copy {
-        /// The copy.
-        path: PathBuf,
-        source: io::Error,
-    },
+    Copy { path: PathBuf, source: io::Error },
     /// The log of the database, or the record of its end, could not be read.
     #[error("failed to read the log of `{}`", path.display())]
-    Log {
-        /// The database.
-        path: PathBuf,
-        source: io::Error,
-    },
+    Log { path: PathBuf, source: io::Error },
     /// The threads could not be started.
     #[error("failed to start the ledger's threads")]
     Thread(#[source] io::Error),
@@ -304,7 +287,7 @@ where
     let path = site.state.join(FILE);
     // If a crash has interrupted the replacement of a damaged ledger, no database may have this name yet.
     damage::finish(site.state)?;
-    let Start {
+    let LedgerStart {
         db,
         in_flight,
         later,
@@ -352,7 +335,7 @@ where
 }
 
 /// The state that a start reads.
-struct Start {
+struct LedgerStart {
     db: Connection,
     in_flight: InFlight,
     /// Changes that could not be written at the start.
@@ -369,7 +352,7 @@ struct Start {
     messages: Vec<KnownMessage>,
 }
 
-fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<Start, OpenError> {
+fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<LedgerStart, OpenError> {
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
     // The log is compared before SQLite opens the database: opening it could copy the rest of a damaged log into it, and the
@@ -442,7 +425,7 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
             )
         }
     };
-    Ok(Start {
+    Ok(LedgerStart {
         in_flight: in_flight.map_err(no_table)?,
         later,
         reading,
@@ -482,11 +465,7 @@ pub enum LockError {
     Held(PathBuf),
     /// The lock file could not be created or locked.
     #[error("failed to lock `{}`", path.display())]
-    Io {
-        /// The lock file.
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 /// Locks a state directory for this process (`flock` on `STATE/lock`).

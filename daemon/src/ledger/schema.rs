@@ -237,9 +237,6 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
 }
 
 /// Creates a database that no other program sees before it is complete, so nothing of it is synced.
-///
-/// # Errors
-/// From the database.
 pub(super) fn build(path: &Path) -> rusqlite::Result<Connection> {
     let mut db = Connection::open(path)?;
     db.pragma_update(None, "auto_vacuum", SHRINKS)?;
@@ -261,9 +258,6 @@ pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
 }
 
 /// Makes a new database in memory.
-///
-/// # Errors
-/// From the database.
 pub(super) fn in_memory() -> rusqlite::Result<Connection> {
     let mut db = Connection::open_in_memory()?;
     create(&mut db)?;

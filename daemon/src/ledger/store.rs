@@ -69,15 +69,14 @@ pub(super) fn apply<'a>(
     earlier: &mut Earlier,
 ) -> Result<(), StoreError> {
     match command {
-        LedgerCommand::Store(accepted) => store(db, accepted),
+        LedgerCommand::Store(accepted) => store(db, accepted)?,
         LedgerCommand::MakeDurable { id, dead_letter } => {
             // A row without a key has no payload: its acceptance was not stored.
             let sql = "UPDATE invocation SET durable = 1, dead = ?2 WHERE id = ?1 AND key IS NOT NULL";
             let dead = (!dead_letter).then_some(0);
             db.prepare_cached(sql)?.execute(params![blob(*id), dead])?;
-            Ok(())
         }
-        LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier),
+        LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier)?,
         LedgerCommand::Claim(record, revision) => {
             if let Some(revision) = revision {
                 messages::claimed(db, record.id, *revision)?;
@@ -93,7 +92,6 @@ pub(super) fn apply<'a>(
                 record.polls,
                 record.started_ms.map(int),
             ])?;
-            Ok(())
         }
         LedgerCommand::Record(attempt, record) => {
             // An earlier attempt may have stored a result.
@@ -108,7 +106,6 @@ pub(super) fn apply<'a>(
                     counts.ended(record);
                 }
             }
-            Ok(())
         }
         LedgerCommand::Update(record) => {
             // Without an attempt that ends with it, the row says whether the end is new.
@@ -118,74 +115,65 @@ pub(super) fn apply<'a>(
             if command::is_end_of_message(record) {
                 messages::ends(db, record.id)?;
             }
-            update(db, record, false)
+            update(db, record, false)?;
         }
-        LedgerCommand::DiscardDeadLetter(id) => discard_dead_letter(db, *id),
+        LedgerCommand::DiscardDeadLetter(id) => discard_dead_letter(db, *id)?,
         LedgerCommand::StoreEnabled { function, enabled } => {
             let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
             db.prepare_cached(sql)?.execute(params![function.as_str(), enabled])?;
-            Ok(())
         }
-        LedgerCommand::StoreMarks(marks) => store_marks(db, marks),
-        LedgerCommand::Files(memory) => files::store(db, memory),
-        LedgerCommand::Messages(memory) => messages::store(db, memory),
-        LedgerCommand::Withdraw(id) => messages::withdraw(db, *id),
-        LedgerCommand::Supersede { id, node } => messages::supersede(db, *id, node),
+        LedgerCommand::StoreMarks(marks) => store_marks(db, marks)?,
+        LedgerCommand::Files(memory) => files::store(db, memory)?,
+        LedgerCommand::Messages(memory) => messages::store(db, memory)?,
+        LedgerCommand::Withdraw(id) => messages::withdraw(db, *id)?,
+        LedgerCommand::Supersede { id, node } => messages::supersede(db, *id, node)?,
         LedgerCommand::StorePaused { function, paused } => {
             let sql = "INSERT INTO function (name, paused) VALUES (?1, ?2)
                 ON CONFLICT (name) DO UPDATE SET paused = excluded.paused";
             db.prepare_cached(sql)?.execute(params![function.as_str(), paused])?;
-            Ok(())
         }
         LedgerCommand::StoreVersions { function, installed } => {
             let sql = "INSERT INTO versions (function, installed) VALUES (?1, ?2)
                 ON CONFLICT (function) DO UPDATE SET installed = excluded.installed";
             let bytes = installed.iter().flat_map(|version| version.0).collect::<Vec<u8>>();
             db.prepare_cached(sql)?.execute(params![function.as_str(), bytes])?;
-            Ok(())
         }
-        LedgerCommand::StoreReleases { function, releases } => {
-            match releases {
-                Some(releases) => {
-                    let sql = "INSERT INTO release (function, releases) VALUES (?1, ?2)
-                        ON CONFLICT (function) DO UPDATE SET releases = excluded.releases";
-                    db.prepare_cached(sql)?.execute(params![function.as_str(), releases])?;
-                }
-                None => {
-                    let sql = "DELETE FROM release WHERE function = ?1";
-                    db.prepare_cached(sql)?.execute([function.as_str()])?;
-                }
+        LedgerCommand::StoreReleases { function, releases } => match releases {
+            Some(releases) => {
+                let sql = "INSERT INTO release (function, releases) VALUES (?1, ?2)
+                    ON CONFLICT (function) DO UPDATE SET releases = excluded.releases";
+                db.prepare_cached(sql)?.execute(params![function.as_str(), releases])?;
             }
-            Ok(())
-        }
+            None => {
+                let sql = "DELETE FROM release WHERE function = ?1";
+                db.prepare_cached(sql)?.execute([function.as_str()])?;
+            }
+        },
         LedgerCommand::Together(parts) | LedgerCommand::Change { parts, .. } => parts
             .iter()
             // `false` is always right: at most it deletes bodies that are not there.
-            .try_for_each(|part| apply(db, (part, false), counts, earlier)),
-        LedgerCommand::Cancel(id) => Ok(cancelled::store(db, *id)?),
-        LedgerCommand::FollowLater(id) => Ok(follow_later(db, *id)?),
+            .try_for_each(|part| apply(db, (part, false), counts, earlier))?,
+        LedgerCommand::Cancel(id) => cancelled::store(db, *id)?,
+        LedgerCommand::FollowLater(id) => follow_later(db, *id)?,
         LedgerCommand::Followed(id) => {
             let sql = "DELETE FROM unfollowed WHERE invocation = ?1";
             db.prepare_cached(sql)?.execute([blob(*id)])?;
-            Ok(())
         }
-        LedgerCommand::HookFailed(id) => Ok(hook_failed(db, *id)?),
-        LedgerCommand::StoreAlert { about, health } => {
-            match health {
-                Some(health) => {
-                    let sql = "INSERT INTO alert (about, health) VALUES (?1, ?2)
-                        ON CONFLICT (about) DO UPDATE SET health = excluded.health";
-                    db.prepare_cached(sql)?.execute(params![about, health])?;
-                }
-                None => {
-                    db.prepare_cached("DELETE FROM alert WHERE about = ?1")?
-                        .execute([about])?;
-                }
+        LedgerCommand::HookFailed(id) => hook_failed(db, *id)?,
+        LedgerCommand::StoreAlert { about, health } => match health {
+            Some(health) => {
+                let sql = "INSERT INTO alert (about, health) VALUES (?1, ?2)
+                    ON CONFLICT (about) DO UPDATE SET health = excluded.health";
+                db.prepare_cached(sql)?.execute(params![about, health])?;
             }
-            Ok(())
-        }
+            None => {
+                db.prepare_cached("DELETE FROM alert WHERE about = ?1")?
+                    .execute([about])?;
+            }
+        },
     }
+    Ok(())
 }
 
 /// Stores that what follows the end of an invocation is still to be found out.

@@ -289,9 +289,6 @@ impl Sweeper {
 
     /// Forgets some records, whatever share of the time this takes; checks at each call whether there is anything to
     /// forget.
-    ///
-    /// # Errors
-    /// From the database.
     pub(super) fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
         let Now { mono: now, unix_ms } = (self.clock)();
         // The pass begins when there is work: by its age the sweeper sees that it is late.

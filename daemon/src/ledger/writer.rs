@@ -292,7 +292,6 @@ impl LedgerThread {
         Some(pages)
     }
 
-    /// Updates the figures.
     fn count(&self, queue: &CommandQueue) {
         match self.sweeper.figures(&self.db) {
             Ok(figures) => queue.set_figures(figures),

@@ -33,7 +33,6 @@ pub enum EventOutcome {
 }
 
 impl EventOutcome {
-    /// All outcomes.
     pub const ALL: [Self; 5] = [
         Self::Accepted,
         Self::Duplicate,
@@ -62,7 +61,6 @@ pub use encode::MetricsFormat;
 pub(crate) use encode::write;
 pub(crate) use labels::{Labels, OTHER};
 use labels::{Series, series};
-use registering::value;
 
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::records::outcome::{Reason, RunState};

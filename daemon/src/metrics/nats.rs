@@ -1,9 +1,8 @@
 //! The values of NATS, which are read for each scrape.
 
-use super::registering::count;
-use super::sampled::{SampleValue, gauge};
+use super::registering::MetricRegistry;
+use super::sampled::SampleValue;
 use super::{LabelValues, MetricCounts};
-use prometheus_client::registry::{Registry, Unit};
 
 /// The connection, and by function what this node has of its messages.
 pub(crate) struct NatsMetrics {
@@ -20,57 +19,42 @@ pub(crate) struct NatsMetrics {
 }
 
 impl NatsMetrics {
-    pub(super) fn new(r: &mut Registry) -> Self {
+    pub(super) fn new(r: &mut MetricRegistry) -> Self {
         Self {
-            connected: gauge(
-                r,
-                "fnd_nats_connected",
-                "Whether fnd is connected to a server of NATS",
-                None,
-            ),
-            round_trip: gauge(
-                r,
+            connected: r.plain("fnd_nats_connected", "Whether fnd is connected to a server of NATS"),
+            round_trip: r.seconds(
                 "fnd_nats_round_trip",
                 "How long the server of NATS took for its last answer",
-                Some(Unit::Seconds),
             ),
-            pending: values(
-                r,
+            pending: r.plain(
                 "fnd_nats_pending",
                 "Messages that the server has not delivered yet, to any node",
             ),
-            here: values(
-                r,
+            here: r.plain(
                 "fnd_nats_here",
                 "Messages that this node has and whose runs have not ended, or that are not acknowledged",
             ),
-            leases: values(
-                r,
+            leases: r.plain(
                 "fnd_nats_leases",
                 "Attempts that end unless the lease of this node is renewed",
             ),
-            redelivered: count(
-                r,
+            redelivered: r.plain(
                 "fnd_nats_redelivered",
                 "Messages that came to this node and were delivered before",
             ),
-            leases_lost: count(
-                r,
+            leases_lost: r.plain(
                 "fnd_nats_leases_lost",
                 "Attempts that were ended because the lease was not renewed in time",
             ),
-            claims_refused: count(
-                r,
+            claims_refused: r.plain(
                 "fnd_nats_claims_refused",
                 "Claims that were refused because another node has the message",
             ),
-            duplicates: count(
-                r,
+            duplicates: r.plain(
                 "fnd_nats_duplicates",
                 "Messages that were acknowledged because another one with the same identity has run",
             ),
-            skipped: count(
-                r,
+            skipped: r.plain(
                 "fnd_nats_skipped",
                 "Messages that were acknowledged because `when` does not hold",
             ),
@@ -92,10 +76,4 @@ impl NatsMetrics {
             counts.clear();
         }
     }
-}
-
-fn values(r: &mut Registry, name: &str, help: &str) -> LabelValues {
-    let family = LabelValues::default();
-    r.register(name, help, family.clone());
-    family
 }

@@ -1,6 +1,7 @@
 //! Makes all metrics that are counted, with their names and descriptions.
 
 use super::*;
+use prometheus_client::registry::Metric;
 
 /// Upper bounds of the buckets for the main loop's lag, in seconds: a timer by itself is late by one millisecond.
 const LAGS: [f64; 8] = [0.002, 0.005, 0.02, 0.05, 0.2, 0.5, 2.0, 10.0];
@@ -10,129 +11,106 @@ const BUCKETS: [f64; 13] = [
     0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1800.0,
 ];
 
+/// A registry, to which each metric is added when it is made. It appends the unit to the name, and `_total` to the name of a
+/// counter, so that `function_duration` is `function_duration_seconds`.
+#[derive(Default)]
+pub(super) struct MetricRegistry(pub(super) Registry);
+
+impl MetricRegistry {
+    /// Makes a metric without a unit.
+    pub(super) fn plain<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        let metric = M::default();
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+
+    /// Makes a metric in bytes.
+    pub(super) fn bytes<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        let metric = M::default();
+        self.0.register_with_unit(name, help, Unit::Bytes, metric.clone());
+        metric
+    }
+
+    /// Makes a metric in seconds.
+    pub(super) fn seconds<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        self.durations(name, help, M::default())
+    }
+
+    /// Adds a metric in seconds.
+    fn durations<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        self.0.register_with_unit(name, help, Unit::Seconds, metric.clone());
+        metric
+    }
+}
+
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let mut registry = Registry::default();
-        let r = &mut registry;
+        let mut r = MetricRegistry::default();
         let durations = DurationMetrics::new_with_constructor(|| Histogram::new(BUCKETS));
-        // prometheus-client appends the unit to the name, and `_total` to the name of a counter. So this is
-        // `function_duration_seconds`.
-        r.register_with_unit(
-            "function_duration",
-            "How long attempts took",
-            Unit::Seconds,
-            durations.clone(),
-        );
+        let durations = r.durations("function_duration", "How long attempts took", durations);
         let metrics = Self {
             functions: HashMap::new(),
             other: Series::new(OTHER),
             other_known: false,
-            calls: count(r, "function_calls", "Invocations that ran and are over"),
-            failures: count(r, "function_failures", "Invocations that failed or were interrupted"),
+            calls: r.plain("function_calls", "Invocations that ran and are over"),
+            failures: r.plain("function_failures", "Invocations that failed or were interrupted"),
             durations,
-            attempts: count(r, "fnd_attempts", "Attempts that ended, by reason"),
-            invocations: count(r, "fnd_invocations", "Invocations that ended, by state"),
-            retries: count(r, "fnd_retries", "Failed attempts after which another one followed"),
-            gave_up: count(
-                r,
+            attempts: r.plain("fnd_attempts", "Attempts that ended, by reason"),
+            invocations: r.plain("fnd_invocations", "Invocations that ended, by state"),
+            retries: r.plain("fnd_retries", "Failed attempts after which another one followed"),
+            gave_up: r.plain(
                 "fnd_gave_up",
                 "Invocations that failed because retries, polls or deadline ran out",
             ),
-            dropped: count(r, "fnd_requests_dropped", "Requests that were not run, by why"),
-            cold_starts: count(r, "fnd_cold_starts", "Attempts that waited for a process to start"),
-            workers_started: count(r, "fnd_workers_started", "Processes that were started"),
-            cpu: sum(r, "fnd_cpu", "CPU time of processes that ended", Unit::Seconds),
-            throttled: sum(
-                r,
+            dropped: r.plain("fnd_requests_dropped", "Requests that were not run, by why"),
+            cold_starts: r.plain("fnd_cold_starts", "Attempts that waited for a process to start"),
+            workers_started: r.plain("fnd_workers_started", "Processes that were started"),
+            cpu: r.seconds("fnd_cpu", "CPU time of processes that ended"),
+            throttled: r.seconds(
                 "fnd_cpu_throttled",
                 "Time that processes which ended were held back by their CPU limit",
-                Unit::Seconds,
             ),
-            memory_peak: value(
-                r,
-                "fnd_memory_peak",
-                "Peak memory of the last process that ended",
-                Unit::Bytes,
-            ),
-            output_dropped: {
-                let family = MetricCounts::default();
-                r.register_with_unit(
-                    "fnd_output_dropped",
-                    "Output that was not kept because it was too much",
-                    Unit::Bytes,
-                    family.clone(),
-                );
-                family
-            },
-            last_success: value(
-                r,
+            memory_peak: r.bytes("fnd_memory_peak", "Peak memory of the last process that ended"),
+            output_dropped: r.bytes("fnd_output_dropped", "Output that was not kept because it was too much"),
+            last_success: r.seconds(
                 "fnd_last_success_timestamp",
                 "When an attempt last ended well, in Unix time",
-                Unit::Seconds,
             ),
             routes: HashSet::new(),
-            requests: {
-                let family = Family::default();
-                r.register(
-                    "fnd_http_requests",
-                    "Requests to the public listener, by route and status",
-                    family.clone(),
-                );
-                family
-            },
+            requests: r.plain(
+                "fnd_http_requests",
+                "Requests to the public listener, by route and status",
+            ),
             request_durations: {
                 // The field names the type of the constructor, so the closure becomes a function pointer.
                 let family = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
                 let help = "How long requests to the public listener took until their answer began, by route";
-                r.register_with_unit("fnd_http_request_duration", help, Unit::Seconds, family.clone());
-                family
+                r.durations("fnd_http_request_duration", help, family)
             },
-            missed: count(r, "fnd_schedule_missed", "Scheduled runs that were missed for too long"),
-            lateness: {
-                let histogram = Histogram::new(LAGS);
-                let help = "How long after their time scheduled runs were requested";
-                r.register_with_unit("fnd_schedule_lateness", help, Unit::Seconds, histogram.clone());
-                histogram
-            },
-            upgraded_bytes: {
-                let family = Family::default();
-                let help = "Bytes of connections that spoke another protocol after an upgrade, by route and receiver";
-                r.register("fnd_http_upgraded_bytes", help, family.clone());
-                family
-            },
-            events: {
-                let family = Family::default();
-                r.register(
-                    "fnd_events",
-                    "Events that were sent, by what became of them",
-                    family.clone(),
-                );
-                family
-            },
-            rescans: {
-                let counter = Counter::default();
-                r.register(
-                    "fnd_rescans",
-                    "Looks at the functions directories that were asked for",
-                    counter.clone(),
-                );
-                counter
-            },
-            put_back: {
-                let counter = Counter::default();
-                let help = "Starts that failed because the node had run out of something, and are made again";
-                r.register("fnd_starts_put_back", help, counter.clone());
-                counter
-            },
-            hooks: count(r, "fnd_hooks", "Calls of hooks that are over, by outcome"),
-            alerts: count(r, "fnd_alerts", "Calls of alerts, by what they tell"),
-            lag: {
-                let histogram = Histogram::new(LAGS);
-                let help = "By how much the main loop came later than it wanted to";
-                r.register_with_unit("fnd_main_loop_lag", help, Unit::Seconds, histogram.clone());
-                histogram
-            },
-            sampled: sampled::Sampled::new(r),
+            missed: r.plain("fnd_schedule_missed", "Scheduled runs that were missed for too long"),
+            lateness: r.durations(
+                "fnd_schedule_lateness",
+                "How long after their time scheduled runs were requested",
+                Histogram::new(LAGS),
+            ),
+            upgraded_bytes: r.plain(
+                "fnd_http_upgraded_bytes",
+                "Bytes of connections that spoke another protocol after an upgrade, by route and receiver",
+            ),
+            events: r.plain("fnd_events", "Events that were sent, by what became of them"),
+            rescans: r.plain("fnd_rescans", "Looks at the functions directories that were asked for"),
+            put_back: r.plain(
+                "fnd_starts_put_back",
+                "Starts that failed because the node had run out of something, and are made again",
+            ),
+            hooks: r.plain("fnd_hooks", "Calls of hooks that are over, by outcome"),
+            alerts: r.plain("fnd_alerts", "Calls of alerts, by what they tell"),
+            lag: r.durations(
+                "fnd_main_loop_lag",
+                "By how much the main loop came later than it wanted to",
+                Histogram::new(LAGS),
+            ),
+            sampled: sampled::Sampled::new(&mut r),
             asking: Arc::default(),
             // The real one follows below: here it is still borrowed.
             registry: Arc::default(),
@@ -148,26 +126,8 @@ impl Metrics {
             metrics.events(outcome.as_str(), 0);
         }
         Self {
-            registry: Arc::new(registry),
+            registry: Arc::new(r.0),
             ..metrics
         }
     }
-}
-
-pub(super) fn count(registry: &mut Registry, name: &str, help: &str) -> MetricCounts {
-    let family = MetricCounts::default();
-    registry.register(name, help, family.clone());
-    family
-}
-
-fn sum(registry: &mut Registry, name: &str, help: &str, unit: Unit) -> Sums {
-    let family = Sums::default();
-    registry.register_with_unit(name, help, unit, family.clone());
-    family
-}
-
-pub(super) fn value(registry: &mut Registry, name: &str, help: &str, unit: Unit) -> LabelValues {
-    let family = LabelValues::default();
-    registry.register_with_unit(name, help, unit, family.clone());
-    family
 }

@@ -23,6 +23,7 @@ use last_lines::LastLines;
 pub(super) use masked::HeldBack;
 use masked::Masked;
 pub(super) use snapshot::Snapshot;
+use snapshot::UnfinishedLine;
 
 /// Longest line kept; the rest of it is dropped and counted.
 const LINE_MAX: usize = 16 << 10;
@@ -44,8 +45,8 @@ pub(super) struct Capture {
     gap: u64,
     cut: u64,
     gap_ms: u64,
-    stdout: Splitter,
-    stderr: Splitter,
+    stdout: UnfinishedLine,
+    stderr: UnfinishedLine,
     /// Masks both streams; absent where the function has no secrets.
     masked: Option<Box<Masked>>,
     /// Standard output may be the result.
@@ -55,14 +56,6 @@ pub(super) struct Capture {
     result: Vec<u8>,
     error_line: ErrorLine,
     last_lines: LastLines,
-}
-
-#[derive(Default)]
-struct Splitter {
-    bytes: u64,
-    partial: Vec<u8>,
-    /// Bytes of the unfinished line beyond the longest line that is kept.
-    cut: u64,
 }
 
 impl Capture {
@@ -80,8 +73,8 @@ impl Capture {
             gap: 0,
             cut: 0,
             gap_ms: 0,
-            stdout: Splitter::default(),
-            stderr: Splitter::default(),
+            stdout: UnfinishedLine::default(),
+            stderr: UnfinishedLine::default(),
             masked,
             gives_result: true,
             withheld: false,
@@ -169,9 +162,9 @@ impl Capture {
         }
         self.last_ms = time_ms;
         let is_answer = self.meta.cgi && stream == Stream::Stdout;
-        let splitter = self.splitter(stream);
+        let unfinished = self.unfinished(stream);
         // Counts may come from a damaged spool, so they saturate.
-        splitter.bytes = splitter.bytes.saturating_add(bytes.len() as u64);
+        unfinished.bytes = unfinished.bytes.saturating_add(bytes.len() as u64);
         if is_answer || self.withheld {
             // A page or a picture has no place in the log.
             return;
@@ -201,9 +194,9 @@ impl Capture {
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = rest.split_at(end);
             rest = &after[1..];
-            let splitter = self.splitter(stream);
+            let unfinished = self.unfinished(stream);
             // Most lines come whole: they are passed on as they lie in the buffer, without a copy.
-            if splitter.partial.is_empty() && splitter.cut == 0 && piece.len() <= LINE_MAX {
+            if unfinished.partial.0.is_empty() && unfinished.cut == 0 && piece.len() <= LINE_MAX {
                 self.line(
                     &Line {
                         time_ms,
@@ -214,11 +207,11 @@ impl Capture {
                     seen,
                 );
             } else {
-                splitter.grow(piece);
+                unfinished.grow(piece);
                 self.end_line(stream, time_ms, true, seen);
             }
         }
-        self.splitter(stream).grow(rest);
+        self.unfinished(stream).grow(rest);
     }
 
     /// Ends the capture: unfinished lines become lines, and the tail is appended to the head.
@@ -226,7 +219,7 @@ impl Capture {
         // Before the gap is noted: an unfinished line may push other lines out of the tail, which count as not kept.
         for stream in [Stream::Stdout, Stream::Stderr] {
             self.mask_and_split(stream, time_ms, None, seen);
-            if !self.splitter(stream).partial.is_empty() {
+            if !self.unfinished(stream).partial.0.is_empty() {
                 self.end_line(stream, time_ms, false, seen);
             }
         }
@@ -309,7 +302,7 @@ impl Capture {
     /// Returns whether a line has begun and not ended.
     pub(super) fn is_in_a_line(&self) -> bool {
         let holds = self.masked.as_ref().is_some_and(|masked| masked.holds());
-        holds || !self.stdout.partial.is_empty() || !self.stderr.partial.is_empty()
+        holds || !self.stdout.partial.0.is_empty() || !self.stderr.partial.0.is_empty()
     }
 
     /// Returns the line of standard error that says why the program failed.
@@ -317,7 +310,7 @@ impl Capture {
         self.error_line.text()
     }
 
-    fn splitter(&mut self, stream: Stream) -> &mut Splitter {
+    fn unfinished(&mut self, stream: Stream) -> &mut UnfinishedLine {
         if stream == Stream::Stdout {
             &mut self.stdout
         } else {
@@ -326,9 +319,9 @@ impl Capture {
     }
 
     fn end_line(&mut self, stream: Stream, time_ms: u64, newline: bool, seen: &mut dyn FnMut(&Line<'_>, bool)) {
-        let splitter = self.splitter(stream);
-        let mut text = std::mem::take(&mut splitter.partial);
-        let cut = std::mem::take(&mut splitter.cut);
+        let unfinished = self.unfinished(stream);
+        let mut text = std::mem::take(&mut unfinished.partial.0);
+        let cut = std::mem::take(&mut unfinished.cut);
         self.line(
             &Line {
                 time_ms,
@@ -351,7 +344,7 @@ impl Capture {
         }
         // The next unfinished line uses this memory again.
         text.clear();
-        self.splitter(stream).partial = text;
+        self.unfinished(stream).partial.0 = text;
     }
 
     fn line(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
@@ -384,11 +377,11 @@ impl Capture {
     }
 }
 
-impl Splitter {
+impl UnfinishedLine {
     fn grow(&mut self, piece: &[u8]) {
-        let room = LINE_MAX - self.partial.len().min(LINE_MAX);
+        let room = LINE_MAX - self.partial.0.len().min(LINE_MAX);
         let kept = room.min(piece.len());
-        self.partial.extend_from_slice(&piece[..kept]);
+        self.partial.0.extend_from_slice(&piece[..kept]);
         self.cut = self.cut.saturating_add((piece.len() - kept) as u64);
     }
 }

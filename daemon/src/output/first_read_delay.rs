@@ -15,7 +15,6 @@ pub(super) const DELAY: Duration = Duration::from_millis(10);
 pub(super) struct Delayed(VecDeque<(Instant, u64)>);
 
 impl Delayed {
-    /// Adds a pipe.
     pub(super) fn delay(&mut self, mark: u64, now: Instant) {
         self.0.push_back((now + DELAY, mark));
     }

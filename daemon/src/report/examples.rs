@@ -3,7 +3,7 @@
 use super::{Reporter, StatusFiles};
 use crate::metrics::tests::attempt;
 use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
-use fnd_core::records::{AttemptRecord, InvocationRecord};
+use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord};
 use fnd_core::report::ReportEvent;
 use fnd_core::run::Notice;
 use fnd_core::trace::Span;
@@ -36,22 +36,13 @@ pub(super) fn failed() -> (AttemptRecord, InvocationRecord) {
 /// Returns an invocation that ended for a reason.
 pub(crate) fn ended(reason: Reason) -> InvocationRecord {
     InvocationRecord {
-        id: InvocationId(1),
-        function: name(),
-        trigger: Trigger::Manual,
-        durable: true,
         state: reason.final_state(),
-        accepted_ms: 1,
-        started_ms: None,
         ended_ms: Some(2),
         attempts: 1,
-        polls: 0,
         reason: Some(reason),
         message: "in words".to_owned(),
         exhausted: Some(Exhausted::Retries),
-        next_attempt_ms: None,
-        version: None,
-        result: None,
+        ..InvocationRecord::of(&Accepted::new(InvocationId(1), name(), Trigger::Manual, 1))
     }
 }
 

@@ -48,7 +48,6 @@ impl Exposed {
         }
     }
 
-    /// Returns the places.
     pub(crate) fn wanted(&self) -> MetricsSettings {
         self.wanted.borrow().clone()
     }

@@ -39,8 +39,10 @@ use crate::metrics::Metrics;
 use crate::stream::{Happening, Ring};
 use books::ReportBooks;
 use exposed::Exposed;
+use fnd_core::hours::Hours;
 use fnd_core::report::ReportEvent;
 use fnd_wire::ids::FunctionName;
+use fnd_wire::plan::is_own;
 use list_watchers::ListWatchers;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -53,6 +55,8 @@ pub(crate) struct Reporter {
     pub(crate) metrics: Rc<RefCell<Metrics>>,
     pub(crate) list_watchers: ListWatchers,
     books: ReportBooks,
+    /// How invocations ended in the last hours.
+    pub(crate) hours: RefCell<Hours>,
     pub(crate) status_files: StatusFiles,
     /// The places of the metrics beside the control socket.
     pub(crate) exposed: Rc<Exposed>,
@@ -68,6 +72,7 @@ impl Reporter {
             metrics: Rc::new(RefCell::new(Metrics::new())),
             list_watchers: ListWatchers::default(),
             books: ReportBooks::default(),
+            hours: RefCell::default(),
             status_files,
             exposed: Rc::default(),
             problems: problems::Reported::default(),
@@ -79,6 +84,13 @@ impl Reporter {
     pub(crate) fn report<'e>(&self, event: ReportEvent<'e>) -> Option<&'e FunctionName> {
         journal::write(event);
         metrics::count(&mut self.metrics.borrow_mut(), event);
+        // Builds and checks are runs of fnd's own.
+        if let ReportEvent::InvocationEnded(record) = event
+            && let Some(ended_ms) = record.ended_ms
+            && !is_own(record.function.as_str())
+        {
+            self.hours.borrow_mut().ended(ended_ms, record.state);
+        }
         stream::describe(event, |function, what| {
             // The list also shows what no status file waits for, such as the number of running attempts.
             if let Some(function) = function {

@@ -34,10 +34,12 @@ impl World<'_> {
         }
         self.end_faults();
         self.acts.clear();
+        self.failed_builds.clear();
         let now = self.node.clock.elapsed();
         self.acts.extend(PersonAct::last(plan.functions).map(|act| (now, act)));
         self.come_to_rest()?;
         self.mend_files(plan.functions);
+        self.build_again(plan.functions);
         if !self.acts.is_empty() {
             self.come_to_rest()?;
         }
@@ -92,6 +94,19 @@ impl World<'_> {
             let broken = file.filter(|file| !serves && !file.is_good());
             self.acts
                 .extend(broken.map(|file| (now, PersonAct::Save(number, file.mended()))));
+        }
+    }
+
+    /// Lets people ask once more for a build of which they were told in the calm that it has failed, if the file could serve. A
+    /// build that was cancelled before may end in the calm, and so it does for all who have asked for it meanwhile.
+    fn build_again(&mut self, functions: u8) {
+        let (now, shown) = (self.node.clock.elapsed(), self.shown(functions));
+        for number in &self.failed_builds {
+            let function = people::name(*number);
+            let file = self.node.files.get(&function);
+            if shown.get(&function).is_some_and(|shown| !shown.fits(file)) {
+                self.acts.push_back((now, PersonAct::Rebuild(*number, false)));
+            }
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) enum FaultKind {
     DyingWorkers,
     /// Workers that break the worker protocol.
     LyingWorkers,
+    /// Workers that run for longer than a lease, and ignore SIGTERM. Only scenes of a cluster have them.
+    LastingWorkers,
 }
 
 /// The kinds that a simulation has.
@@ -27,6 +29,7 @@ pub(crate) enum FaultKind {
 pub(crate) struct FaultKinds(u16);
 
 impl FaultKinds {
+    /// Those that every simulation may draw.
     pub(crate) const ALL: [FaultKind; 9] = [
         FaultKind::Kills,
         FaultKind::PowerCuts,
@@ -52,6 +55,11 @@ impl FaultKinds {
         kinds
     }
 
+    /// Returns these kinds and another one.
+    pub(crate) fn with(self, kind: FaultKind) -> Self {
+        Self(self.0 | Self::bit(kind))
+    }
+
     pub(crate) fn has(self, kind: FaultKind) -> bool {
         self.0 & Self::bit(kind) != 0
     }
@@ -62,6 +70,7 @@ impl FaultKinds {
             slow: self.has(FaultKind::SlowWorkers),
             dies: self.has(FaultKind::DyingWorkers),
             lies: self.has(FaultKind::LyingWorkers),
+            lasts: self.has(FaultKind::LastingWorkers),
         }
     }
 
@@ -133,7 +142,9 @@ impl Fault {
                 0 => Self::Upgrade,
                 _ => Self::Downgrade,
             },
-            FaultKind::SlowWorkers | FaultKind::DyingWorkers | FaultKind::LyingWorkers => return None,
+            FaultKind::SlowWorkers | FaultKind::DyingWorkers | FaultKind::LyingWorkers | FaultKind::LastingWorkers => {
+                return None;
+            }
         })
     }
 }

@@ -212,12 +212,12 @@ impl FndLife {
         self.daemon().state.borrow_mut().workers.connection = None;
     }
 
-    /// Returns the canary of a function that gets its share of the calls now.
+    /// Returns the canary of a function that gets its share of the calls now. Until its copy is installed again, a share that a
+    /// person has asked for is not in effect, and the person has no answer.
     pub(super) fn canary(&self, function: &FunctionName) -> CanaryShare {
         let state = self.daemon().state.borrow();
         let canary = state.supervisor.function(function)?.canary?;
-        let rules = state.lifecycle.releases.get(function)?.canary()?.rules;
-        Some((canary.version, rules.percent))
+        Some((canary.version, canary.percent))
     }
 
     /// Returns whether a live invocation is one of a function in a crash loop: its next start waits until a pause is over.

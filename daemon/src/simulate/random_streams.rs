@@ -37,6 +37,8 @@ pub(super) enum RandomStream {
     /// The server of NATS, and the links to it.
     Server,
     Links,
+    /// The scenes of a cluster.
+    Scenes,
 }
 
 impl RandomStream {

@@ -1,6 +1,8 @@
 //! The simulation in the ordinary tests: few seeds, because the tests are not optimized. `make simulate` runs thousands.
 
+use super::facts::Fact;
 use super::faults::FaultKinds;
+use super::journal::DefectReader;
 use super::life::FndLife;
 use super::node::Node;
 use super::people::{self, PersonAct};
@@ -8,9 +10,14 @@ use super::plan::WorldPlan;
 use super::seeds;
 use super::spawner::SpawnerModel;
 use super::spawner::contents::SourceContent;
+use super::trace::WorldTrace;
+use super::world::World;
 use super::world_step::WorldStep;
 use fastrand::Rng;
+use fnd_wire::plan::is_builder;
 use std::env;
+use std::rc::Rc;
+use std::time::Duration;
 
 /// The first seed that four tests try, and the number of their seeds, where the environment names none (`FND_FIRST_SEED`,
 /// `FND_SEEDS`).
@@ -19,6 +26,8 @@ const SEEDS: u64 = 40;
 const TESTS: u64 = 4;
 /// Most lines of the trace of a world that fails.
 const LINES_MAX: usize = 60;
+/// Most steps of a world until a test cancels its build.
+const STEPS_MAX: u32 = 10_000;
 
 /// Returns the number that a variable of the environment has.
 fn number_of(variable: &str, default: u64) -> u64 {
@@ -106,6 +115,50 @@ fn a_file_of_which_no_version_could_serve_is_mended_in_the_calm() {
         outcome.trace.iter().any(|line| line.ends_with(&act))
     };
     assert!(is_saved(1, 1) && !is_saved(2, 1));
+}
+
+/// Lets a world go on until this holds.
+fn go_on(world: &mut World<'_>, until: impl Fn(&World<'_>) -> bool) {
+    while !until(world) {
+        assert!(world.steps < STEPS_MAX, "it never holds");
+        world.step().unwrap();
+    }
+}
+
+/// Has a build begin, and has a person cancel it. Then the calm of the world comes, in which the build ends. Returns whether
+/// people were told that it has failed.
+fn hears_of_cancelled_build(seed: u64) -> bool {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().start_paused(true).build().unwrap();
+    let _inside = runtime.enter();
+    let plan = WorldPlan {
+        steps: 0,
+        functions: 2,
+        kinds: FaultKinds::NONE,
+        acts: Vec::new(),
+        faults: Vec::new(),
+        ..WorldPlan::of(seed)
+    };
+    let journal = Rc::new(DefectReader::begin());
+    let mut world = World::new(&runtime, &plan, WorldTrace::new(true), journal);
+    go_on(&mut world, |world| {
+        world.life.as_ref().is_some_and(|life| life.backend().is_some())
+    });
+    world.node.files.save(people::name(1), SourceContent(5));
+    let builds = |fact: &Fact| matches!(fact, Fact::Started(started) if is_builder(started.function.as_str()));
+    go_on(&mut world, |world| world.judged.iter().any(builds));
+    world.acts.push_back((Duration::ZERO, PersonAct::Cancel(0)));
+    world.make(WorldStep::Person).unwrap();
+    let broken = world.run(&plan).err();
+    assert_eq!(broken, None, "seed {seed}");
+    world.trace.lines().any(|line| line.ends_with("is told: Failed"))
+}
+
+#[test]
+fn a_build_that_was_cancelled_before_the_calm_is_asked_for_once_more() {
+    // A build may also succeed before it hears that it is cancelled.
+    let failed = (1..=6).filter(|seed| hears_of_cancelled_build(*seed));
+    assert_ne!(failed.count(), 0);
 }
 
 /// Lets fnd handle all messages of its threads before it looks at the connection to the spawner.

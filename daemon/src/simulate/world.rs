@@ -8,7 +8,7 @@ use super::life::FndLife;
 use super::node::Node;
 use super::oracles::{Oracles, PromiseCheck};
 use super::outages::Outages;
-use super::people::{People, PersonAct};
+use super::people::{AnsweredAct, People, PersonAct};
 use super::plan::WorldPlan;
 use super::promises::{Promises, is_settled};
 use super::random_streams::RandomStreams;
@@ -16,7 +16,7 @@ use super::rows::RowReader;
 use super::spawner::{SpawnerModel, SpawnerStep};
 use super::trace::WorldTrace;
 use super::world_step::WorldStep;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -35,6 +35,8 @@ pub(super) struct World<'a> {
     pub(super) acts: VecDeque<(Duration, PersonAct)>,
     /// The number of the next act.
     pub(super) act: usize,
+    /// The functions of which people were told that a build has failed.
+    pub(super) failed_builds: BTreeSet<u8>,
     pub(super) oracles: Oracles,
     /// The answers that people have got about releases.
     pub(super) promises: Promises,
@@ -69,6 +71,7 @@ impl<'a> World<'a> {
                 .map(|(at_ms, act)| (Duration::from_millis(*at_ms), act.clone()))
                 .collect(),
             act: 0,
+            failed_builds: BTreeSet::new(),
             oracles: Oracles::new(plan),
             promises: Promises::default(),
             reader: None,
@@ -110,6 +113,8 @@ impl<'a> World<'a> {
         if let Some(life) = &self.life {
             let _inside = life.tasks.enter();
             let told = self.people.hear();
+            let failed_builds = told.iter().filter_map(AnsweredAct::failed_build);
+            self.failed_builds.extend(failed_builds);
             let is_settled = || life.serving.messages.is_empty() && is_settled(life.daemon(), &self.node.files);
             told.iter().for_each(|told| self.promises.told(told, is_settled));
             self.node.facts.extend(told.into_iter().map(Fact::Answered));

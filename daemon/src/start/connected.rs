@@ -39,7 +39,6 @@ impl Connected {
         Self::greeted(SpawnerConnection::new(socket)?, child, clock, colour).await
     }
 
-    /// Greets the spawner.
     pub(crate) async fn greeted(
         mut connection: SpawnerConnection,
         child: Option<Child>,

@@ -38,8 +38,6 @@ pub struct Handshake {
     pub exits: Vec<Exited>,
 }
 
-/// Performs the handshake.
-///
 /// # Errors
 /// [`HandshakeError`].
 pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<Handshake, HandshakeError> {

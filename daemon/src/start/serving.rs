@@ -1,6 +1,5 @@
 //! The last step of the start: the driver goes on with what an earlier fnd left, and callers are served until a stop.
 
-use super::connected::Connected;
 use super::opened::OpenedStores;
 use super::{hand_over, own_state, signals, spawner_process, starter, watches};
 use crate::allocator;
@@ -12,6 +11,7 @@ use crate::cli::{DaemonCli, Places};
 use crate::clock::Ids;
 use crate::control;
 use crate::control::function_sockets;
+use crate::database;
 use crate::driver::{Daemon, Driver, DriverMessage, PendingWork};
 use crate::exposition;
 use crate::follow_ups::FollowUps;
@@ -102,64 +102,41 @@ impl ServingDaemon {
 
     /// Makes the driver of its parts. It does nothing yet.
     pub(crate) fn assemble(opened: OpenedStores, places: &Places, machine: MachineParts) -> (Self, Inheritance) {
-        let OpenedStores {
-            connected,
-            sender,
-            messages,
-            ledger,
-            buffers,
-            logs,
-            output,
-            catalog,
-            audit,
-            state,
-            nats,
-            status_files,
-        } = opened;
-        let Connected {
-            clock,
-            child,
-            connection,
-            welcome,
-            sockets,
-            current,
-            held,
-            masks,
-            exits,
-        } = connected;
+        let (connected, ledger) = (opened.connected, opened.ledger);
+        let (current, clock) = (connected.current, connected.clock);
+        let (sender, buffers, listener) = (opened.sender, opened.buffers, machine.listener);
         let connections = Rc::new(Connections::new("the control socket", control::limits::PLACES));
         let problems = sender.clone();
         // An error of `send` means that fnd is stopping. Then nobody reads the problems.
         connections.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
         let problems = sender.clone();
         buffers.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
-        let MachineParts {
-            alarm,
-            listener,
-            real_path,
-        } = machine;
         let problems = sender.clone();
         listener.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
-        let schedules = schedule::ScheduleTimer::new(ledger.schedules, current.host.clone(), alarm);
+        let schedules = schedule::ScheduleTimer::new(
+            ledger.schedules,
+            (current.host.clone(), database::boot()),
+            machine.alarm,
+        );
         let started_ms = clock.now().unix_ms;
         let output_read = sender.clone();
         let output_read = move |key, captured| {
             let _ = output_read.send(DriverMessage::OutputRead(key, captured)); // an error: fnd is stopping
         };
-        let mut supervisor = Supervisor::new(fastrand::u64(..), current.budget(), welcome.next_worker);
+        let mut supervisor = Supervisor::new(fastrand::u64(..), current.budget(), connected.welcome.next_worker);
         supervisor.set_groups(current.groups());
         let daemon = Daemon::new(|inbox, changed| Driver {
             supervisor,
             ids: Ids::after(ledger.last_id),
             turn: PendingWork::default(),
-            lifecycle: Lifecycle::new(ledger.releases, Versions::new(ledger.versions), real_path),
-            functions: Functions::new(catalog),
+            lifecycle: Lifecycle::new(ledger.releases, Versions::new(ledger.versions), machine.real_path),
+            functions: Functions::new(opened.catalog),
             trees: TreesOnDisk::default(),
-            function_sockets: Rc::new(FunctionSockets::new(&sockets)),
+            function_sockets: Rc::new(FunctionSockets::new(&connected.sockets)),
             workers: Workers::new(
-                connection,
-                (welcome, sockets),
-                child.as_ref(),
+                connected.connection,
+                (connected.welcome, connected.sockets),
+                connected.child.as_ref(),
                 (clock, inbox.clone(), Arc::clone(&buffers)),
                 Arc::new(output_read),
             ),
@@ -167,17 +144,17 @@ impl ServingDaemon {
             schedules,
             watchers: Watchers::new(ledger.reader.clone()),
             nats: Messages::default(),
-            nats_port: NatsPort::new(nats, ledger.reader.clone(), own_state(places)),
+            nats_port: NatsPort::new(opened.nats, ledger.reader.clone(), own_state(places)),
             quotas: Measurements::new(named(places).state),
             records: Records::new(ledger.writer.clone()),
             follow_ups: FollowUps::new(ledger.unfollowed, ledger.alerts, started_ms),
-            output,
-            reporter: Reporter::new(started_ms, status_files),
+            output: opened.output,
+            reporter: Reporter::new(started_ms, opened.status_files),
             callers: Callers::new(Arc::clone(&buffers), connections),
             spin: Rc::new(Spin::new()),
             listener: Rc::new(listener),
-            audit: audit.clone(),
-            state: state.clone(),
+            audit: opened.audit.clone(),
+            state: opened.state.clone(),
             node: NodeInfo {
                 settings: current,
                 places: named(places),
@@ -193,25 +170,25 @@ impl ServingDaemon {
             messages: ledger.messages,
             last_runs: ledger.last_runs,
             buffers,
-            held,
-            masks,
-            exits,
+            held: connected.held,
+            masks: connected.masks,
+            exits: connected.exits,
         };
         let control = Backend {
             daemon: Rc::clone(&daemon),
             reader: ledger.reader,
-            logs,
+            logs: opened.logs,
             places: Arc::new(places.judged()),
-            audit,
-            state,
+            audit: opened.audit,
+            state: opened.state,
             keys: backend::idempotency::Keys::default(),
         };
         let serving = Self {
             daemon,
             control,
-            messages,
+            messages: opened.messages,
             writer: ledger.writer,
-            child,
+            child: connected.child,
         };
         (serving, inheritance)
     }
@@ -246,21 +223,13 @@ impl ServingDaemon {
 
     /// Puts the configuration in force, and goes on with what an earlier fnd left.
     pub(crate) fn take_over(&self, inheritance: Inheritance) {
-        let Inheritance {
-            mut restored,
-            messages,
-            last_runs,
-            buffers,
-            held,
-            masks,
-            exits,
-        } = inheritance;
+        let (mut restored, last_runs) = (inheritance.restored, inheritance.last_runs);
         let daemon = &self.daemon;
         daemon.state.borrow_mut().settings_changed();
         for unfinished in &mut restored.unfinished {
             if let Some(data) = &mut unfinished.accepted.payload.data {
                 // The payloads of queued work count in the budget of bodies, like those of new requests.
-                *data = buffers.hold(data);
+                *data = inheritance.buffers.hold(data);
             }
         }
         let successes = last_runs.iter();
@@ -269,17 +238,19 @@ impl ServingDaemon {
         restored.last = last_runs.into_iter().map(last_attempt).collect();
         (restored.adopted, restored.members) = {
             let state = &mut *daemon.state.borrow_mut();
-            state.workers.attach_held((held, masks), &state.output)
+            state
+                .workers
+                .attach_held((inheritance.held, inheritance.masks), &state.output)
         };
         let held = (&*restored.adopted, &*restored.members);
         {
             let state = &mut *daemon.state.borrow_mut();
-            state.nats.restore(state.clock.now(), messages, held);
+            state.nats.restore(state.clock.now(), inheritance.messages, held);
         }
         // The supervisor has to know the attempts before it hears of their ends.
         daemon.step(Event::Restored(restored));
         daemon.state.borrow_mut().report_lost();
-        for exited in exits {
+        for exited in inheritance.exits {
             daemon.state.borrow_mut().exited(exited);
         }
     }

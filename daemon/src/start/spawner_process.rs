@@ -19,18 +19,10 @@ pub enum SpawnerError {
     NotFound,
     /// It could not be started.
     #[error("failed to start `{path}`")]
-    Start {
-        /// The program.
-        path: PathBuf,
-        source: io::Error,
-    },
+    Start { path: PathBuf, source: io::Error },
     /// It could not be reached.
     #[error("failed to connect to the spawner at `{path}`; is fnd-spawner.service running?")]
-    Connect {
-        /// The socket.
-        path: PathBuf,
-        source: io::Error,
-    },
+    Connect { path: PathBuf, source: io::Error },
 }
 
 /// The spawner ended or was lost, and with it everything it had started.

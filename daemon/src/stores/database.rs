@@ -29,9 +29,6 @@ pub(super) struct StoreSchema {
 
 impl StoreSchema {
     /// Makes the tables in a new database.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(super) fn make(&self, db: &Connection) -> rusqlite::Result<()> {
         // In one transaction, so that a kill leaves all tables or none.
         db.execute_batch(&format!("BEGIN IMMEDIATE; {} COMMIT", self.tables))
@@ -106,9 +103,6 @@ impl StoreDatabase {
 
     /// Gives free pages back to the disk if there are many. A few stay, because SQLite uses them again: giving back each of them
     /// would write the file anew all the time.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(super) fn shrink(&self, free_max: u64) -> rusqlite::Result<()> {
         let sql = "SELECT freelist_count * page_size FROM pragma_freelist_count(), pragma_page_size()";
         let free: u64 = self.db.prepare_cached(sql)?.query_row([], |row| row.get(0))?;

@@ -116,42 +116,33 @@ impl Happening {
     /// Returns it as an event of the stream.
     pub(crate) fn view(&self, seq: Seq) -> StreamEvent {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        let base = StreamEvent {
+        let mut event = StreamEvent {
             function: self.function.clone(),
             ..StreamEvent::new(seq, self.unix_ms, self.kind())
         };
         match &self.what {
-            EventKind::Loaded(version) => StreamEvent {
-                version: Some(*version),
-                ..base
-            },
-            EventKind::Refused { message, diagnostics } => StreamEvent {
-                message: text(message),
-                diagnostics: diagnostics.to_vec(),
-                ..base
-            },
-            EventKind::Removed => base,
-            EventKind::State(from, to) => StreamEvent {
-                states: Some((*from, *to)),
-                ..base
-            },
-            EventKind::Accepted(invocation, trigger) => StreamEvent {
-                invocation: Some(*invocation),
-                trigger: Some(*trigger),
-                ..base
-            },
+            EventKind::Loaded(version) => event.version = Some(*version),
+            EventKind::Refused { message, diagnostics } => {
+                event.message = text(message);
+                event.diagnostics = diagnostics.to_vec();
+            }
+            EventKind::Removed => {}
+            EventKind::State(from, to) => event.states = Some((*from, *to)),
+            EventKind::Accepted(invocation, trigger) => {
+                event.invocation = Some(*invocation);
+                event.trigger = Some(*trigger);
+            }
             EventKind::Started {
                 invocation,
                 attempt,
                 worker,
                 trigger,
-            } => StreamEvent {
-                invocation: Some(*invocation),
-                attempt: Some(attempt.0),
-                worker: Some(worker.0),
-                trigger: Some(*trigger),
-                ..base
-            },
+            } => {
+                event.invocation = Some(*invocation);
+                event.attempt = Some(attempt.0);
+                event.worker = Some(worker.0);
+                event.trigger = Some(*trigger);
+            }
             EventKind::Ended {
                 invocation,
                 attempt,
@@ -159,62 +150,54 @@ impl Happening {
                 reason,
                 message,
                 state,
-            } => StreamEvent {
-                invocation: Some(*invocation),
-                attempt: attempt.map(|(attempt, ..)| attempt.0),
-                duration_ms: attempt.map(|(_, duration_us, _)| milliseconds(duration_us)),
-                trace_id: attempt.map(|(.., trace)| trace.to_string()),
-                version: *version,
-                reason: *reason,
-                message: text(message),
-                state: Some(*state),
-                ..base
-            },
+            } => {
+                event.invocation = Some(*invocation);
+                event.attempt = attempt.map(|(attempt, ..)| attempt.0);
+                event.duration_ms = attempt.map(|(_, duration_us, _)| milliseconds(duration_us));
+                event.trace_id = attempt.map(|(.., trace)| trace.to_string());
+                event.version = *version;
+                event.reason = *reason;
+                event.message = text(message);
+                event.state = Some(*state);
+            }
             EventKind::Retried {
                 invocation,
                 attempt,
                 reason,
                 next_ms,
-            } => StreamEvent {
-                invocation: Some(*invocation),
-                attempt: Some(attempt.0),
-                reason: Some(*reason),
-                next_attempt_at: Some(instant::text(*next_ms)),
-                ..base
-            },
-            EventKind::GaveUp(invocation, reason, exhausted) => StreamEvent {
-                invocation: Some(*invocation),
-                reason: *reason,
-                exhausted: Some(*exhausted),
-                ..base
-            },
-            EventKind::Scaled(from, to) => StreamEvent {
-                workers: Some((*from, *to)),
-                ..base
-            },
-            EventKind::Dropped(invocation, reason, trigger) => StreamEvent {
-                invocation: *invocation,
-                reason: *reason,
-                trigger: Some(*trigger),
-                ..base
-            },
+            } => {
+                event.invocation = Some(*invocation);
+                event.attempt = Some(attempt.0);
+                event.reason = Some(*reason);
+                event.next_attempt_at = Some(instant::text(*next_ms));
+            }
+            EventKind::GaveUp(invocation, reason, exhausted) => {
+                event.invocation = Some(*invocation);
+                event.reason = *reason;
+                event.exhausted = Some(*exhausted);
+            }
+            EventKind::Scaled(from, to) => event.workers = Some((*from, *to)),
+            EventKind::Dropped(invocation, reason, trigger) => {
+                event.invocation = *invocation;
+                event.reason = *reason;
+                event.trigger = Some(*trigger);
+            }
             EventKind::Requested {
                 invocation,
                 message,
                 took,
-            } => StreamEvent {
-                invocation: *invocation,
-                message: text(message),
-                duration_ms: Some(milliseconds(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))),
-                ..base
-            },
+            } => {
+                event.invocation = *invocation;
+                event.message = text(message);
+                event.duration_ms = Some(milliseconds(u64::try_from(took.as_micros()).unwrap_or(u64::MAX)));
+            }
             EventKind::Problem {
                 code, text: message, ..
-            } => StreamEvent {
-                code: Some((*code).to_owned()),
-                message: text(message),
-                ..base
-            },
+            } => {
+                event.code = Some((*code).to_owned());
+                event.message = text(message);
+            }
         }
+        event
     }
 }

@@ -1,6 +1,6 @@
 //! A reader of the stream: its start, its filter, and the task that sends it events.
 
-use super::ring::{Batch, Ring};
+use super::ring::{HappeningBatch, Ring};
 use fnd_core::access::Permissions;
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_wire::ids::FunctionName;
@@ -54,7 +54,7 @@ enum StreamStep {
     /// Events may be missing that it asked for: how many (if known), and the number of the last of them.
     Missed(Option<u64>, u64),
     /// The next happenings.
-    Some(Batch),
+    Some(HappeningBatch),
 }
 
 /// Returns what comes after a number.

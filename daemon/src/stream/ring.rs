@@ -31,7 +31,7 @@ struct InnerRing {
 
 /// The happenings that a reader gets at once.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub(crate) struct HappeningBatch {
     /// The first number that is still kept, if some after the reader's number are not.
     pub(super) oldest: Option<u64>,
     pub(crate) happenings: Vec<(u64, Rc<Happening>)>,
@@ -80,13 +80,13 @@ impl Ring {
     }
 
     /// Returns at most `most` happenings after a number.
-    pub(super) fn take(&self, after: u64, most: usize) -> Batch {
+    pub(super) fn take(&self, after: u64, most: usize) -> HappeningBatch {
         let before_oldest = self.before_oldest();
         let from = after.max(before_oldest);
         let inner = self.inner.borrow();
         let skip = usize::try_from(from - before_oldest).unwrap_or(usize::MAX);
         let happenings = inner.kept.iter().skip(skip).take(most).cloned();
-        Batch {
+        HappeningBatch {
             oldest: (after < before_oldest).then_some(before_oldest + 1),
             happenings: (from + 1..).zip(happenings).collect(),
         }
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    fn numbers(taken: &Batch) -> Vec<u64> {
+    fn numbers(taken: &HappeningBatch) -> Vec<u64> {
         taken.happenings.iter().map(|(number, _)| *number).collect()
     }
 

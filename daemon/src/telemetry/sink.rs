@@ -41,7 +41,6 @@ pub enum LogTarget {
 
 /// Receives messages; may block.
 trait Sink: Send {
-    /// Receives one message.
     fn take(&mut self, entry: &LogEntry);
 
     /// Writes everything received so far: no more messages wait.

@@ -140,8 +140,6 @@ impl Drop for LoginEnd {
 }
 
 impl Passwords {
-    /// Starts the thread.
-    ///
     /// # Errors
     /// If the thread cannot be started, or the kernel gives no random bytes.
     pub fn start() -> io::Result<Self> {

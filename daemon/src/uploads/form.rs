@@ -121,8 +121,8 @@ async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Res
             }
         };
         write(&mut field, &path).await.map_err(|error| match error {
-            Failed::Form(error) => broken(error),
-            Failed::Disk(error) => error.into(),
+            FieldError::Form(error) => broken(error),
+            FieldError::Disk(error) => error.into(),
         })?;
         if name == "source" && std::fs::metadata(&path)?.len() == 0 {
             return Err(wrong("the part `source` is empty".to_owned()));
@@ -135,19 +135,19 @@ async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Res
 }
 
 /// Why a part was not written.
-enum Failed {
+enum FieldError {
     Form(multer::Error),
     Disk(io::Error),
 }
 
-async fn write(field: &mut Field<'_>, path: &Path) -> Result<(), Failed> {
-    let mut file = new(path).map_err(Failed::Disk)?;
+async fn write(field: &mut Field<'_>, path: &Path) -> Result<(), FieldError> {
+    let mut file = new(path).map_err(FieldError::Disk)?;
     let mut head = Vec::new();
-    while let Some(bytes) = field.chunk().await.map_err(Failed::Form)? {
+    while let Some(bytes) = field.chunk().await.map_err(FieldError::Form)? {
         if head.len() < HEAD {
             head.extend_from_slice(bytes.get(..HEAD).unwrap_or(&bytes));
         }
-        file.write_all(&bytes).map_err(Failed::Disk)?;
+        file.write_all(&bytes).map_err(FieldError::Disk)?;
     }
     let finish = || {
         if forms::is_program(&head) {
@@ -157,7 +157,7 @@ async fn write(field: &mut Field<'_>, path: &Path) -> Result<(), Failed> {
         // The exchange of the files is durable, so their content has to be on the disk before it.
         file.sync_all()
     };
-    finish().map_err(Failed::Disk)
+    finish().map_err(FieldError::Disk)
 }
 
 /// Bytes that show whether a file is a program.

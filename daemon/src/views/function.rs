@@ -87,6 +87,7 @@ impl View<'_> {
             // Left out here, as the memory: it changes with each run of the group.
             waits_for: None,
             dead_letters: self.ledger.dead_letters_of(name),
+            mcp: serving.is_some_and(|serving| serving.manifest.mcp),
         }
     }
 
@@ -197,8 +198,14 @@ impl View<'_> {
             uploaded: self.is_uploads(candidate.directory),
             source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
             manifest: serving
-                .map(|serving| json(serving.whole_manifest()))
+                // The schema is in `input`, and would be twice in the document.
+                .map(|serving| Manifest {
+                    input_schema: None,
+                    ..serving.whole_manifest()
+                })
+                .map(json)
                 .unwrap_or_default(),
+            input: serving.and_then(|serving| serving.manifest.input_schema.clone()),
             interpreter: serving
                 .map(|serving| serving.how.interpreter.clone())
                 .unwrap_or_default(),

@@ -2,12 +2,14 @@
 //! reference to the supervisor and to each part. Nothing here changes them.
 //!
 //! Files:
+//! - `attention`: which functions need a person
 //! - `function`: the documents about one function
 //! - `lists`: which functions the long lists of the API have, and their pieces
 //! - `node`: the document about the node
 //! - `problems`: gathers the problems of the node from every part
 //! - `trees`: the trees of dependencies on the disk
 
+mod attention;
 mod function;
 pub(crate) mod lists;
 mod node;

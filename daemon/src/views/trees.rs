@@ -15,7 +15,6 @@ pub(crate) fn trees(state: &str) -> PathBuf {
     Path::new(state).join("deps")
 }
 
-/// All trees.
 #[derive(Debug, Default)]
 pub(crate) struct TreesOnDisk {
     /// Whether what builds of an earlier fnd have left is removed.

@@ -37,7 +37,6 @@ pub enum ConnectionError {
 pub struct Incoming {
     /// The number of the request it answers; 0 where it answers none.
     pub request: u32,
-    /// Its content.
     pub reply: Reply,
     /// The descriptors sent with it, in order.
     pub descriptors: Vec<OwnedFd>,

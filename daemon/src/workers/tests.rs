@@ -1,5 +1,6 @@
 use super::*;
 use crate::buffers::Buffers;
+use crate::effects::fuse;
 use crate::output::AttemptOutput;
 use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
@@ -161,56 +162,101 @@ fn a_broken_connection_takes_no_request() {
     });
 }
 
-#[test]
-fn a_call_reaches_its_worker_and_ends_once() {
-    local(async || {
-        let dir = tempfile::tempdir().unwrap();
-        let spool = SpoolPlaces {
-            state: dir.path().join("spool"),
-            memory: dir.path().join("memory"),
-        };
-        let output = Output::start(dir.path().join("logs"), spool, Default::default(), Box::new(|_, _| {})).unwrap();
-        let (mut workers, _spawner) = workers();
-        let order = order(Some(b"17"));
-        let attempt = order.attempt.unwrap();
-        let call = CallOrder {
-            worker: WORKER,
-            call: 5,
-            function: order.function.clone(),
-            rules: Arc::clone(&order.rules),
-            attempt: attempt.clone(),
-        };
-        assert!(
-            workers.call(&call).is_none(),
-            "a worker that is gone is reported otherwise"
-        );
-        let meta = AttemptOutput {
-            function: order.function,
-            invocation: attempt.invocation,
-            attempt: attempt.attempt,
+/// Returns the output thread, with its files in this directory.
+fn output_in(dir: &std::path::Path) -> Output {
+    let spool = SpoolPlaces {
+        state: dir.join("spool"),
+        memory: dir.join("memory"),
+    };
+    Output::start(dir.join("logs"), spool, Default::default(), Box::new(|_, _| {})).unwrap()
+}
+
+/// Returns a call of the worker, with the number 5.
+fn call_order() -> CallOrder {
+    let order = order(Some(b"17"));
+    CallOrder {
+        worker: WORKER,
+        call: 5,
+        function: order.function,
+        rules: order.rules,
+        attempt: order.attempt.unwrap(),
+    }
+}
+
+/// Returns the ends of the worker's output.
+fn piped(call: &CallOrder) -> Piped {
+    Piped {
+        worker: WORKER,
+        stdout: std::io::pipe().unwrap().0.into(),
+        stderr: std::io::pipe().unwrap().0.into(),
+        meta: AttemptOutput {
+            function: call.function.clone(),
+            invocation: call.attempt.invocation,
+            attempt: call.attempt.attempt,
             output_max: 1,
             result_max: 1,
             cgi: false,
             mask: None,
-        };
-        let piped = || Piped {
+        },
+    }
+}
+
+/// Attaches the worker, and returns its end of the socket.
+fn attach(workers: &mut Workers, call: &CallOrder, output: &Output) -> std::os::unix::net::UnixStream {
+    let (ours, worker) = std::os::unix::net::UnixStream::pair().unwrap();
+    let channel = (Some(ours.into()), None);
+    let member = workers.take_on(WORKER, channel, &call.rules, (output, piped(call), vec![]));
+    workers.attached.insert(WORKER, attached(None, member));
+    worker
+}
+
+/// fnd is killed after the first of the two.
+#[test]
+fn the_spawner_knows_when_a_call_ends_with_the_lease_before_the_worker_gets_it() {
+    local(async || {
+        let dir = tempfile::tempdir().unwrap();
+        let output = output_in(dir.path());
+        let (mut workers, spawner) = workers();
+        workers.welcome.protocol = PROTOCOL_MAX;
+        let call = call_order();
+        let worker = attach(&mut workers, &call, &output);
+        worker.set_nonblocking(true).unwrap();
+        let deadline = Some(Duration::from_secs(5));
+        fuse::set(Some(1));
+        assert!(workers.call(&call, deadline).is_none());
+        fuse::set(None);
+        let lease = Lease {
             worker: WORKER,
-            stdout: std::io::pipe().unwrap().0.into(),
-            stderr: std::io::pipe().unwrap().0.into(),
-            meta: meta.clone(),
+            until_ms: Some(5000),
         };
-        let none = workers.take_on(WORKER, (None, None), &order.rules, (&output, piped(), vec![]));
+        assert_eq!(requests(&spawner), [Request::Lease(lease)]);
+        let mut head = [0; 16];
+        assert!((&worker).read_exact(&mut head).is_err(), "nothing has reached it");
+        output.stop();
+    });
+}
+
+#[test]
+fn a_call_reaches_its_worker_and_ends_once() {
+    local(async || {
+        let dir = tempfile::tempdir().unwrap();
+        let output = output_in(dir.path());
+        let (mut workers, spawner) = workers();
+        let call = call_order();
+        assert!(
+            workers.call(&call, None).is_none(),
+            "a worker that is gone is reported otherwise"
+        );
+        let none = workers.take_on(WORKER, (None, None), &call.rules, (&output, piped(&call), vec![]));
         assert!(none.is_none(), "fnd cannot reach it");
-        let (ours, worker) = std::os::unix::net::UnixStream::pair().unwrap();
-        let channel = (Some(ours.into()), None);
-        let member = workers.take_on(WORKER, channel, &order.rules, (&output, piped(), vec![]));
-        workers.attached.insert(WORKER, attached(None, member));
-        assert!(workers.call(&call).is_none());
+        let worker = attach(&mut workers, &call, &output);
+        assert!(workers.call(&call, None).is_none());
+        assert_eq!(requests(&spawner), [], "it does not end with a lease");
         // The head of a message: its length, its type, the number of the call.
         let mut head = [0; 16];
         (&worker).read_exact(&mut head).unwrap();
         assert_eq!(head[8..], 5_u64.to_le_bytes());
-        let key = (attempt.invocation, Attempt(2));
+        let key = (call.attempt.invocation, Attempt(2));
         assert!(workers.end_call(WORKER, 5).is_none_or(|ended| ended == key));
         assert_eq!(workers.end_call(WORKER, 5), None);
         output.stop();
@@ -243,11 +289,7 @@ fn an_adopted_worker_is_masked_with_what_the_spawner_reports() {
     local(async || {
         let dir = tempfile::tempdir().unwrap();
         let logs = dir.path().join("logs");
-        let spool = SpoolPlaces {
-            state: dir.path().join("spool"),
-            memory: dir.path().join("memory"),
-        };
-        let output = Output::start(logs.clone(), spool, Default::default(), Box::new(|_, _| {})).unwrap();
+        let output = output_in(dir.path());
         let (mut workers, _spawner) = workers();
         let record = include_bytes!("../../../tests/fuzz/seeds/notes/attempt");
         let masks = Masks::of(1 << 60, [&b"hunter22"[..]]).unwrap();

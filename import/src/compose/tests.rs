@@ -1,12 +1,12 @@
 //! Compose files as services.
 
 use super::*;
-use crate::testing::{check_refused, only, row, table};
+use crate::tests::testing::{check_refused, only, row, table};
 use fnd_manifest::foreign::FieldVerdict;
 
 fn made(text: &str) -> Imported {
     let documents = tree::parse("compose.yaml", text.as_bytes()).unwrap();
-    services(&documents, "compose.yaml", Path::new("/srv/shop"), false)
+    services(&documents, "compose.yaml", Path::new("/srv/shop"), ImportedUsers::Named)
 }
 
 #[test]
@@ -52,6 +52,35 @@ fn a_service_with_a_command_is_a_service() {
     );
 }
 
+/// The keys of compose's schema, misspelt ones, and services without a key.
+#[test]
+fn every_key_has_a_verdict() {
+    use FieldVerdict::{Differs, NotHere, Refused, Unknown, Works};
+    for (key, verdict) in [
+        ("stop_signal: SIGINT", Differs),
+        ("stop_signal: SIGTERM", Works),
+        ("profiles: [debug]", Differs),
+        ("sysctls: {a: 1}", NotHere),
+        ("healthcheck: {test: x}", NotHere),
+        ("user: \"1000:1000\"", Differs),
+        ("user: root", Refused),
+        ("commandd: x", Unknown),
+        ("x-odd: 1", Works),
+    ] {
+        let imported = made(&format!(
+            "services:\n  a:\n    command: b\n    restart: always\n    {key}\n"
+        ));
+        let name = format!("a.{}", key.split(':').next().unwrap());
+        assert_eq!(row(&imported.report, &name).verdict, verdict, "{key}");
+    }
+    let imported = made("services: {a: {command: b, profiles: [x]}}\n");
+    let manifest = table(only(&imported));
+    assert_eq!(manifest["limits"]["grace"].as_str(), Some("10s"));
+    assert_eq!(manifest["enabled"].as_bool(), Some(false));
+    // compose leaves a service without `restart` that has ended.
+    assert_eq!(row(&imported.report, "a").verdict, Differs);
+}
+
 #[test]
 fn what_cannot_run_is_refused() {
     for (text, why) in [
@@ -60,6 +89,10 @@ fn what_cannot_run_is_refused() {
         ("services: {a: {build: .}}\n", "no images"),
         ("services: {a: {restart: always}}\n", "neither `command`"),
         ("services: {a: {command: \"x ${Y}\"}}\n", "write its value"),
+        (
+            "services: {a: {command: x, working_dir: \"${Y}\"}}\n",
+            "write its value",
+        ),
         ("services: {a: {command: \"'x\"}}\n", "quote"),
         ("services: {a: {command: x, environment: [A]}}\n", "a name and a value"),
         ("services: {a: {command: x, env_file: .env}}\n", "copy the file"),

@@ -1,6 +1,6 @@
 //! The fuzzer's entry to the import of crontabs.
 
-use super::{CrontabImport, ImportText, Scripts, parse};
+use super::{CrontabImport, CrontabMachine, ImportText, ImportedUsers, Scripts, parse};
 use crate::Imported;
 
 /// Makes functions of a crontab, without looking at files.
@@ -10,5 +10,11 @@ pub(crate) fn made(text: &str, users: bool) -> Imported {
         link: false,
         read: |_| None,
     };
-    CrontabImport::new(&text, scripts, None, false).make(&parse::lines(&text, users))
+    let machine = CrontabMachine {
+        scripts,
+        users: ImportedUsers::OwnForRoot,
+        user: None,
+        is_user: &|word| word == "root",
+    };
+    CrontabImport::new(&text, machine).make(&parse::lines(&text, users))
 }

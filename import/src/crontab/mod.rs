@@ -1,23 +1,26 @@
 //! `fndctl import crontab`: a function for each line of a crontab.
 //!
 //! Files:
-//! - `fuzzing`: what the fuzzer may call
+//! - `background`: programs that a command leaves in the background
+//! - `fuzzing`: what the fuzzer and tests may call
 //! - `parse`: the lines of a crontab
 //! - `times`: its times in the words of fnd
 
-#[cfg(fuzzing)]
+mod background;
+#[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod parse;
 mod times;
 
 use super::Imported;
 use super::names::{ImportedNames, of_command};
-use super::places;
 use super::script::{self, ScriptCode, Scripts};
 use super::text::ImportText;
+use super::users::ImportedUsers;
 use crate::failure::{FailureKind, ImportFailure};
-use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
-use parse::{CrontabEntry, CrontabLine, Time};
+use fnd_manifest::foreign::{ConversionReport, Field, FieldVerdict, MadeManifest, Row};
+use nix::unistd::User;
+use parse::{CrontabEntry, CrontabLine, EntryTime};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use toml::Value;
@@ -35,12 +38,10 @@ pub struct CrontabOptions {
     pub link: bool,
 }
 
-/// Reads a crontab.
-///
 /// # Errors
 /// It cannot be read.
-pub fn import(args: &CrontabOptions, own: bool) -> Result<Imported, ImportFailure> {
-    let (text, users) = match (&args.file, &args.user_of) {
+pub fn import(args: &CrontabOptions, users: ImportedUsers) -> Result<Imported, ImportFailure> {
+    let (text, has_users) = match (&args.file, &args.user_of) {
         (Some(file), _) => (ImportText::read(file)?, args.user_column || names_users(file)),
         // A crontab of one user has no column with users (crontab(5)).
         (None, user) => (listed(user.as_deref().unwrap_or_default())?, false),
@@ -49,15 +50,51 @@ pub fn import(args: &CrontabOptions, own: bool) -> Result<Imported, ImportFailur
         link: args.link,
         read: script::read,
     };
-    // Somebody's own fnd runs every function as this person.
-    let user = args.user_of.clone().filter(|_| !own);
-    Ok(CrontabImport::new(&text, scripts, user, own).make(&parse::lines(&text, users)))
+    let machine = CrontabMachine {
+        scripts,
+        users,
+        user: args.user_of.clone(),
+        is_user: &is_user,
+    };
+    Ok(CrontabImport::new(&text, machine).make(&parse::lines(&text, has_users)))
+}
+
+/// The facts about the machine.
+struct CrontabMachine<'a> {
+    scripts: Scripts,
+    users: ImportedUsers,
+    /// The user whose crontab it is, if that is known.
+    user: Option<String>,
+    /// Says whether a word is a user of the machine, and no program.
+    is_user: &'a dyn Fn(&str) -> bool,
+}
+
+/// Users that many machines have, also if this one has not.
+const USERS: [&str; 5] = ["root", "nobody", "www-data", "ubuntu", "ec2-user"];
+
+fn is_user(word: &str) -> bool {
+    let directories = [
+        "/usr/local/bin",
+        "/usr/bin",
+        "/bin",
+        "/usr/local/sbin",
+        "/usr/sbin",
+        "/sbin",
+    ];
+    let is_program = || {
+        directories
+            .iter()
+            .any(|directory| Path::new(directory).join(word).is_file())
+    };
+    !word.contains('/')
+        && (USERS.contains(&word) || User::from_name(word).is_ok_and(|user| user.is_some()) && !is_program())
 }
 
 /// Says whether the lines of a file name users, by its place.
 fn names_users(file: &Path) -> bool {
-    let directory = file.parent().and_then(Path::file_name);
-    directory.is_some_and(|name| name == "cron.d") || file == Path::new("/etc/crontab")
+    let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
+    let directory = full.parent().and_then(Path::file_name);
+    directory.is_some_and(|name| name == "cron.d") || full == Path::new("/etc/crontab")
 }
 
 /// Returns what `crontab -l` prints.
@@ -85,11 +122,7 @@ fn listed(user: &str) -> Result<ImportText, ImportFailure> {
 /// Makes functions of the lines, in their order: a variable holds for the lines after it.
 struct CrontabImport<'a> {
     text: &'a ImportText,
-    scripts: Scripts,
-    /// The user whose crontab it is.
-    user: Option<String>,
-    /// Whether the functions are for somebody's own fnd, which has one user.
-    own: bool,
+    machine: CrontabMachine<'a>,
     names: ImportedNames,
     report: ConversionReport,
     /// The variables in force.
@@ -99,15 +132,27 @@ struct CrontabImport<'a> {
     delay: Option<(u64, Field)>,
 }
 
+/// Variables without which cron does something else than fnd.
+const ABSENT: [(&str, &str, &str); 2] = [
+    (
+        "MAILTO",
+        "",
+        "cron mails each output to the owner of the crontab; fnd keeps it (`fndctl logs`), and `[alert]` tells of failures",
+    ),
+    (
+        "PATH",
+        "env.PATH",
+        "cron's is /usr/bin:/bin; a function's begins with /usr/local/bin",
+    ),
+];
+
 const LIMITS: &str = "it runs in the sandbox, in a home of its own, with the default limits of memory and processes, and one run at a time";
 
 impl<'a> CrontabImport<'a> {
-    fn new(text: &'a ImportText, scripts: Scripts, user: Option<String>, own: bool) -> Self {
+    fn new(text: &'a ImportText, machine: CrontabMachine<'a>) -> Self {
         Self {
             text,
-            scripts,
-            user,
-            own,
+            machine,
             names: ImportedNames::default(),
             report: ConversionReport::default(),
             env: Vec::new(),
@@ -119,14 +164,33 @@ impl<'a> CrontabImport<'a> {
 
     fn make(mut self, lines: &[CrontabLine]) -> Imported {
         let mut functions = Vec::new();
-        for line in lines {
+        let has_column = self.has_column(lines);
+        if has_column {
+            let why = "each line names a user before the command: say `--user-column`";
+            self.report.refused(&self.text.whole("user"), why);
+        }
+        for line in lines.iter().filter(|_| !has_column) {
             match line {
                 CrontabLine::Variable { line, name, value } => self.variable(*line, name, value),
-                CrontabLine::Entry(entry) => functions.push(self.entry(entry)),
+                CrontabLine::Entry(entry) => functions.extend(self.entry(entry)),
                 CrontabLine::Bad { line, column, why } => {
                     self.report.refused(&self.text.field("line", *line, *column), why);
                 }
             }
+        }
+        let has_users = lines
+            .iter()
+            .any(|line| matches!(line, CrontabLine::Entry(entry) if entry.user.is_some()));
+        let unknown = self.machine.user.is_none() && !self.machine.users.is_caller() && !has_users;
+        for (name, becomes, note) in ABSENT.into_iter().filter(|_| !functions.is_empty()) {
+            let is_set = |line: &CrontabLine| matches!(line, CrontabLine::Variable { name: set, .. } if set == name);
+            if !lines.iter().any(is_set) {
+                self.report.differs(&self.text.whole(name), becomes, note);
+            }
+        }
+        if unknown && !functions.is_empty() {
+            let note = "the file does not say whose crontab it is: each function has a user of its own; `-u USER` reads that of a user";
+            self.report.differs(&self.text.whole("user"), "", note);
         }
         if lines.is_empty() {
             self.report
@@ -142,6 +206,23 @@ impl<'a> CrontabImport<'a> {
             ),
             ..Imported::default()
         }
+    }
+
+    /// Says whether each line names a user, though nobody said so.
+    fn has_column(&self, lines: &[CrontabLine]) -> bool {
+        let mut entries = lines.iter().filter_map(|line| match line {
+            CrontabLine::Entry(entry) => Some(entry),
+            _ => None,
+        });
+        let names_user = |entry: &CrontabEntry| self.user_before(entry).is_some();
+        entries.clone().next().is_some() && entries.all(names_user)
+    }
+
+    /// Returns the first word of a command, if it is a user and no program.
+    fn user_before<'e>(&self, entry: &'e CrontabEntry) -> Option<&'e str> {
+        let mut words = entry.command.split_whitespace();
+        let first = words.next().filter(|_| entry.user.is_none() && words.next().is_some());
+        first.filter(|word| (self.machine.is_user)(word))
     }
 
     /// Takes a variable over, for the lines after it.
@@ -190,7 +271,16 @@ impl<'a> CrontabImport<'a> {
         self.env.push((name.to_owned(), value.to_owned(), field));
     }
 
-    fn entry(&mut self, entry: &CrontabEntry) -> MadeManifest {
+    /// Makes the function of a line; nothing if it is refused.
+    fn entry(&mut self, entry: &CrontabEntry) -> Option<MadeManifest> {
+        let before = self.report.rows.len();
+        let made = self.function(entry);
+        let is_refused = |row: &Row| row.verdict == FieldVerdict::Refused;
+        let refused = self.report.rows.iter().skip(before).any(is_refused);
+        (!refused).then_some(made)
+    }
+
+    fn function(&mut self, entry: &CrontabEntry) -> MadeManifest {
         let mut made = MadeManifest::new(&self.names.unique(&of_command(&entry.command)));
         if let Some(comment) = &entry.comment {
             made.manifest.set("description", comment.clone(), None);
@@ -199,18 +289,26 @@ impl<'a> CrontabImport<'a> {
         // cron ends no command, however long it takes.
         made.manifest.set("limits.timeout", "none", None);
         let field = |name: &str, column| self.text.field(name, entry.line, column);
-        match (&entry.user, &self.user) {
-            _ if self.own => {}
-            (Some((user, column)), _) => places::user(&mut made, &mut self.report, user, &field("user", *column)),
-            (None, Some(user)) => places::user(&mut made, &mut self.report, user, &field("user", 1)),
+        let CrontabMachine { users, user, .. } = &self.machine;
+        match (&entry.user, user) {
+            (Some((user, column)), _) => users.named(&mut made, &mut self.report, user, &field("user", *column)),
+            // Somebody's own fnd runs every function as this person.
+            _ if users.is_caller() => {}
+            (None, Some(user)) => users.named(&mut made, &mut self.report, user, &field("user", 1)),
             (None, None) => {}
+        }
+        if let Some(word) = self.user_before(entry) {
+            let why = format!(
+                "`{word}` is a user: if each line names one, say `--user-column`; write a program of this name with its path"
+            );
+            self.report.refused(&field("command", entry.command_column), &why);
         }
         for (name, value, field) in &self.env {
             made.manifest.set_in("env", name, value.clone(), Some(field));
         }
         let code = self.code(entry);
         let copied = if code.copied() { "the script was copied; " } else { "" };
-        let notes = code.put(&mut made);
+        let notes = code.put(&mut made) + background::note(&entry.command);
         let field = field("command", entry.command_column);
         self.report
             .differs(&field, "entry", &format!("{copied}{LIMITS}{notes}"));
@@ -219,10 +317,16 @@ impl<'a> CrontabImport<'a> {
 
     fn time(&mut self, made: &mut MadeManifest, entry: &CrontabEntry) {
         let field = |name: &str| self.text.field(name, entry.line, entry.time_column);
-        let Time::Cron(cron) = &entry.time else {
-            let note =
-                "it runs once when it is saved, not at each boot; a program that stays is a service: `[service]`";
-            made.differs(&mut self.report, ("on_load", true), &field("@reboot"), note);
+        let EntryTime::Cron(cron) = &entry.time else {
+            let field = field("@reboot");
+            let mut keys = vec![("at", Value::from("boot"), Some(field.clone()))];
+            if let Some((minutes, field)) = &self.delay {
+                keys.push(("jitter", Value::from(format!("{minutes}m")), Some(field.clone())));
+            }
+            made.manifest.push("schedule", keys);
+            let note = "a program that goes on running is rather a service: `[service]` starts it again, too";
+            self.report
+                .add(&field, FieldVerdict::Works, Some("schedule.at"), Some(note));
             return;
         };
         let field = field("schedule");
@@ -246,15 +350,16 @@ impl<'a> CrontabImport<'a> {
     fn code(&self, entry: &CrontabEntry) -> ScriptCode {
         let mut code = ScriptCode::new(&self.shell);
         // In a command with several parts, `exec` would end the line with its first part.
-        let words = script::simple(&entry.command);
+        let (line, _) = background::foreground(&entry.command);
+        let words = script::simple(line);
         let command = match words.as_deref() {
             Some([program, arguments @ ..]) => {
-                let program = code.program(program, self.scripts);
+                let program = code.program(program, self.machine.scripts);
                 format!("exec {}", [&[program.as_str()], arguments].concat().join(" "))
             }
-            _ => entry.command.clone(),
+            _ => line.to_owned(),
         };
-        code.places.of_command(&entry.command);
+        code.places.of_command(line);
         // The command begins in this directory, so the sandbox must show it.
         for (_, value, _) in self.env.iter().filter(|(name, ..)| name == "HOME") {
             code.places.add(value, false);
@@ -277,12 +382,22 @@ impl<'a> CrontabImport<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fnd_manifest::foreign::FieldVerdict;
+    use crate::tests::testing::check_refused;
 
     fn made(text: &str, users: bool, link: bool) -> Imported {
+        made_for(ImportedUsers::OwnForRoot, text, users, link)
+    }
+
+    fn made_for(users: ImportedUsers, text: &str, has_users: bool, link: bool) -> Imported {
         let text = ImportText::new("/etc/cron.d/shop", text);
         let read = |path: &str| (path == "/opt/dump.sh").then(|| b"#!/bin/sh\n".to_vec());
-        CrontabImport::new(&text, Scripts { link, read }, None, false).make(&parse::lines(&text, users))
+        let machine = CrontabMachine {
+            scripts: Scripts { link, read },
+            users,
+            user: None,
+            is_user: &|word| word == "root" || word == "ada",
+        };
+        CrontabImport::new(&text, machine).make(&parse::lines(&text, has_users))
     }
 
     fn manifest(made: &MadeManifest) -> toml::Table {
@@ -333,7 +448,8 @@ mod tests {
             "#!/usr/bin/env bash\ncd \"$HOME\" || exit\ncd /srv/shop && ./check &>>/var/log/check.log\n"
         );
         let table = manifest(cat);
-        assert_eq!(table["on_load"].as_bool(), Some(true));
+        assert_eq!(table["schedule"][0]["at"].as_str(), Some("boot"));
+        assert!(!table.contains_key("on_load"));
         assert_eq!(
             code(cat),
             "#!/usr/bin/env bash\ncd \"$HOME\" || exit\nexec <<'END'\na\nb\nEND\nexec cat\n"
@@ -352,8 +468,60 @@ mod tests {
         assert!(row(9, "user").note.as_ref().unwrap().contains("allow_root"));
         let bad = row(10, "line");
         assert_eq!((bad.verdict, bad.column), (FieldVerdict::Refused, 1));
-        assert_eq!(row(11, "@reboot").verdict, FieldVerdict::Differs);
+        assert_eq!(row(11, "@reboot").becomes.as_deref(), Some("schedule.at"));
         assert_eq!(rows.len(), 15);
+    }
+
+    #[test]
+    fn what_root_ran_is_refused_unless_an_own_user_is_asked_for() {
+        let imported = made_for(ImportedUsers::Named, SHOP, true, false);
+        let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
+        assert_eq!(names, ["dump", "cat"]);
+        check_refused(&imported.report, "what of this needs root?", SHOP);
+    }
+
+    #[test]
+    fn a_user_of_a_line_is_named_for_somebodys_own_fnd_too() {
+        let imported = made_for(ImportedUsers::Caller, "@daily root /bin/true\n", true, false);
+        let user = imported.report.rows.iter().find(|row| row.field == "user").unwrap();
+        assert_eq!((user.verdict, imported.functions.len()), (FieldVerdict::NotHere, 1));
+    }
+
+    /// A file with users under a name that does not say so: the user must not become the command.
+    #[test]
+    fn a_user_is_no_command() {
+        let imported = made(
+            "0 3 * * * root /opt/dump.sh\n@daily ada\n@daily ada=1 x\n0 4 * * * /bin/ls x\n",
+            false,
+            false,
+        );
+        let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
+        assert_eq!(names, ["ada", "x", "ls"]);
+        check_refused(&imported.report, "`root` is a user", "");
+        let whose = imported.report.rows.iter().find(|row| row.field == "user").unwrap();
+        assert!(whose.note.as_ref().unwrap().contains("whose crontab"));
+        // Where each line has one, one row says so.
+        let imported = made("A=b\n0 3 * * * root /opt/dump.sh\n0 4 * * * ada /opt/x\n", false, false);
+        check_refused(&imported.report, "say `--user-column`", "");
+        assert_eq!((imported.functions.len(), imported.report.rows.len()), (0, 1));
+        // And the other way round.
+        let imported = made("0 3 * * * /opt/dump.sh --all\n", true, false);
+        check_refused(&imported.report, "`/opt/dump.sh` is no user", "");
+    }
+
+    #[test]
+    fn a_program_in_the_background_is_the_run() {
+        let imported = made("@reboot /opt/dump.sh --all &\n", false, false);
+        assert!(code(&imported.functions[0]).ends_with("exec \"$code\"/dump.sh --all\n"));
+        let rows = &imported.report.rows;
+        let command = rows.iter().find(|row| row.field == "command").unwrap();
+        assert!(
+            command
+                .note
+                .as_ref()
+                .unwrap()
+                .contains("the `&` at the end was left out")
+        );
     }
 
     #[test]

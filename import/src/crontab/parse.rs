@@ -5,7 +5,7 @@ use crate::text::ImportText;
 
 /// When an entry runs.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Time {
+pub(super) enum EntryTime {
     /// At these times.
     Cron(Cron),
     /// `@reboot`.
@@ -27,7 +27,7 @@ pub(super) enum CrontabLine {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CrontabEntry {
     pub(super) line: usize,
-    pub(super) time: Time,
+    pub(super) time: EntryTime,
     /// Where the time begins.
     pub(super) time_column: usize,
     /// The user, in a crontab that names users, and its column.
@@ -98,11 +98,11 @@ fn entry(content: &str, users: bool) -> Result<CrontabEntry, (usize, String)> {
     let (time_column, first) = rest.word().unwrap_or((1, ""));
     let time = if first.starts_with('@') {
         match times::word(first) {
-            Some(line) => Time::Cron(Cron {
+            Some(line) => EntryTime::Cron(Cron {
                 line: line.to_owned(),
                 random: false,
             }),
-            None if first.eq_ignore_ascii_case("@reboot") => Time::Boot,
+            None if first.eq_ignore_ascii_case("@reboot") => EntryTime::Boot,
             None => {
                 let why = format!("`{first}` is none of @reboot @yearly @monthly @weekly @daily @hourly");
                 return Err((time_column, why));
@@ -118,9 +118,13 @@ fn entry(content: &str, users: bool) -> Result<CrontabEntry, (usize, String)> {
             (*column, *field) = (place, word);
         }
         let cron = times::fields(&fields);
-        Time::Cron(cron.map_err(|(number, why)| (columns.get(number).copied().unwrap_or(1), why))?)
+        EntryTime::Cron(cron.map_err(|(number, why)| (columns.get(number).copied().unwrap_or(1), why))?)
     };
     let user = if users { rest.word() } else { None };
+    if let Some((column, user)) = user.filter(|(_, user)| !is_name(user)) {
+        let why = format!("`{user}` is no user: the lines of this place name one before the command");
+        return Err((column, why));
+    }
     let (command_column, command) = rest.all();
     if command.is_empty() {
         return Err((
@@ -146,20 +150,43 @@ fn entry(content: &str, users: bool) -> Result<CrontabEntry, (usize, String)> {
     })
 }
 
+/// Says whether a word can be the name or the number of a user.
+fn is_name(word: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_alphanumeric() || b"_-.$@\\".contains(&b);
+    word.bytes().all(inner) && !word.starts_with(['-', '.'])
+}
+
 /// Splits a command at its first `%`, and makes the other ones line feeds; `\%` is a `%`.
 fn input(command: &str) -> (String, Option<String>) {
     let mut parts = vec![String::new()];
     let mut chars = command.chars().peekable();
+    // In the command, a backslash behind another one means nothing, so a `%` behind both ends the command. In the input each
+    // one counts.
+    let mut escaped = false;
     while let Some(c) = chars.next() {
-        match c {
-            '\\' if chars.next_if_eq(&'%').is_some() => parts.last_mut().map(|part| part.push('%')).unwrap_or_default(),
-            '%' => parts.push(String::new()),
-            c => parts.last_mut().map(|part| part.push(c)).unwrap_or_default(),
+        if c == '%' && !escaped {
+            parts.push(String::new());
+            continue;
+        }
+        let keeps = c == '\\' && (!escaped || parts.len() > 1);
+        escaped = keeps;
+        if let Some(part) = parts.last_mut().filter(|_| !(keeps && chars.peek() == Some(&'%'))) {
+            part.push(c);
         }
     }
     let input = parts.split_off(1);
     let command = parts.pop().unwrap_or_default().trim_end().to_owned();
-    (command, (!input.is_empty()).then(|| input.join("\n") + "\n"))
+    // cron ends the input with a line feed, unless it ends with one or there is nothing.
+    let whole = |parts: Vec<String>| {
+        let text = parts.join("\n");
+        let end = if text.is_empty() || text.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        text + end
+    };
+    (command, (!input.is_empty()).then(|| whole(input)))
 }
 
 /// Returns the comment above an entry as a description; the heading of Debian's crontabs is none.
@@ -228,8 +255,22 @@ mod tests {
         assert_eq!(entry.command, "mail -s \"100% done\" ada");
         assert_eq!(entry.input.as_deref(), Some("Hello\n\nBye\n"));
         assert_eq!(entry.comment.as_deref(), Some("Tells Ada every morning"));
+        for (line, command, input) in [
+            ("@daily a%", "a", Some("")),
+            ("@daily a%b%", "a", Some("b\n")),
+            ("@daily a\\\\%b", "a\\\\", Some("b\n")),
+            ("@daily a\\b%c\\\\%d", "a\\b", Some("c\\%d\n")),
+            ("@daily a\\%b\\", "a%b\\", None),
+        ] {
+            let [entry] = entries(line, false).try_into().unwrap();
+            assert_eq!(
+                (entry.command.as_str(), entry.input.as_deref()),
+                (command, input),
+                "{line}"
+            );
+        }
         let [entry] = entries("  @reboot /opt/x", false).try_into().unwrap();
-        assert_eq!((entry.time, entry.time_column, entry.input), (Time::Boot, 3, None));
+        assert_eq!((entry.time, entry.time_column, entry.input), (EntryTime::Boot, 3, None));
     }
 
     #[test]

@@ -58,8 +58,6 @@ pub(super) fn word(word: &str) -> Option<&'static str> {
     })
 }
 
-/// Reads five fields.
-///
 /// # Errors
 /// The number of the first bad field, and what is wrong with it.
 pub(super) fn fields(fields: &[&str; 5]) -> Result<Cron, (usize, String)> {

@@ -7,6 +7,8 @@ use fnd_manifest::foreign::Field;
 pub(super) struct DagStep<'a> {
     pub(super) name: String,
     pub(super) item: NamedValue<'a>,
+    /// Another name by which steps wait for it.
+    id: Option<String>,
     depends: Vec<String>,
 }
 
@@ -31,6 +33,15 @@ pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<
     if let Some(step) = found.iter().find(|step| step.item.is_list()) {
         let why = "these steps run at once, and functions that call each other are one chain: run them in one script";
         return Err((step.item.named(&step.name), why.to_owned()));
+    }
+    let ids: Vec<(String, String)> = found
+        .iter()
+        .filter_map(|step| Some((step.id.clone()?, step.name.clone())))
+        .collect();
+    for name in found.iter_mut().flat_map(|step| &mut step.depends) {
+        if let Some((_, named)) = ids.iter().find(|(id, _)| id.as_str() == name.as_str()) {
+            named.clone_into(name);
+        }
     }
     if let Some(step) = found.iter().find(|step| step.depends.len() > 1) {
         return Err((
@@ -81,7 +92,10 @@ pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<
 
 /// Steps are a list, or a map whose keys are their names.
 fn step(number: usize, item: NamedValue<'_>) -> DagStep<'_> {
-    let name = item.text_of("name").unwrap_or_else(|| item.key.to_owned());
+    let id = item.text_of("id");
+    // A step without a name has that of its `id`.
+    let name = item.text_of("name").or_else(|| id.clone());
+    let name = name.unwrap_or_else(|| item.key.to_owned());
     let depends = item.get("depends").map(|depends| match depends.text() {
         Some(name) => vec![name],
         None => depends.items().iter().filter_map(NamedValue::text).collect(),
@@ -93,6 +107,7 @@ fn step(number: usize, item: NamedValue<'_>) -> DagStep<'_> {
             name
         },
         item,
+        id,
         depends: depends.unwrap_or_default(),
     }
 }

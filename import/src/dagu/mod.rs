@@ -3,9 +3,11 @@
 //!
 //! Files:
 //! - `chain`: the order of the steps
+//! - `keys`: the names of the keys
 //! - `step`: the keys of a step, and its script
 
 mod chain;
+mod keys;
 mod step;
 
 use super::Imported;
@@ -17,8 +19,6 @@ use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use std::path::Path;
 use toml::Value;
 
-/// Reads a DAG.
-///
 /// # Errors
 /// It cannot be read.
 pub fn import(file: &Path) -> Result<Imported, ImportFailure> {
@@ -29,7 +29,8 @@ pub fn import(file: &Path) -> Result<Imported, ImportFailure> {
 /// The keys of a DAG that hold for all its functions.
 #[derive(Debug, Default)]
 struct WholeDag {
-    schedules: Vec<(String, Field)>,
+    /// Times: the line of cron, its zone and origin.
+    schedules: Vec<(String, Option<String>, Field)>,
     env: Vec<(String, String, Field)>,
     timeout: Option<(String, Field)>,
     description: Option<(String, Field)>,
@@ -44,13 +45,7 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
         ..Imported::default()
     };
     let report = &mut imported.report;
-    let whole = Field {
-        file: file.to_owned(),
-        name: "steps".to_owned(),
-        line: 1,
-        column: 1,
-        excerpt: String::new(),
-    };
+    let whole = tree::whole(file, "steps");
     let [document] = documents else {
         report.refused(&whole, "expected one DAG in the file");
         return imported;
@@ -69,10 +64,15 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
         .get("steps")
         .filter(|steps| chain::is_plain(steps) && !common.is_chain)
     {
-        let note = "no step has `depends`: they run in the order of the file, as newer versions of dagu run them; earlier ones \
-                    ran them at once";
+        let note = "no step has `depends`: they run in the order of the file, one after the other; dagu runs them so by its type \
+                    `chain`, and at once by `graph`, and its versions differ in what they take without `type`";
         report.differs(&steps.field(), "hooks.on_success", note);
         common.is_chain = true;
+    }
+    for (key, becomes, note) in keys::ABSENT {
+        if entry(&root, key).is_none() {
+            report.differs(&root.named(key), becomes, note);
+        }
     }
     let steps = root.get("steps").map(|steps| chain::ordered(&steps, common.is_chain));
     let steps = match steps {
@@ -127,13 +127,27 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
 impl WholeDag {
     fn item(&mut self, item: &NamedValue<'_>, report: &mut ConversionReport) {
         let field = item.field();
-        let scalar = ["name", "description", "timeoutSec", "workingDir", "type"];
+        let scalar = ["name", "description", "timeoutSec", "workingDir", "type", "shell"];
         let key = camel(item.key);
         if scalar.contains(&key.as_str()) && !item.is_scalar(report, &field) {
             return;
         }
         match key.as_str() {
-            "name" | "steps" | "tags" | "group" | "logDir" | "histRetentionDays" => report.works(&field, ""),
+            "name" | "steps" | "tags" | "labels" | "group" => report.works(&field, ""),
+            "logDir" | "logOutput" | "histRetentionDays" | "histRetentionRuns" => {
+                report.not_here(
+                    &field,
+                    "fnd keeps the output itself: `[history]` of fnd.toml says how long",
+                );
+            }
+            "shell" if ["sh", "bash"].contains(&stem(&item.text().unwrap_or_default())) => {
+                report.works(&field, "entry");
+            }
+            "shell" => report.refused(
+                &field,
+                "the steps would run with bash: start the other shell in each script",
+            ),
+            "shellArgs" | "defaults" | "consts" => report.refused(&field, "write it in the steps themselves"),
             "description" => {
                 report.works(&field, "description");
                 self.description = item.text().map(|text| (text, field));
@@ -190,22 +204,30 @@ impl WholeDag {
                 &field,
                 "name variables in `env`, and secrets in `secrets` of the functions",
             ),
-            _ => report.not_here(&field, "fnd has nothing like it, or dagu has no such key"),
+            key if keys::is_of_dag(key) => report.not_here(&field, "fnd has nothing like it"),
+            _ => report.unknown(&field, "dagu has no such key"),
         }
     }
 
     fn schedule(&mut self, line: &NamedValue<'_>, report: &mut ConversionReport) {
         let field = line.named("schedule");
         let text = line.text().unwrap_or_default();
-        let (zone, cron) = match text.strip_prefix("CRON_TZ=").and_then(|rest| rest.split_once(' ')) {
+        let (zone, cron) = match text
+            .strip_prefix("CRON_TZ=")
+            .or_else(|| text.strip_prefix("TZ="))
+            .and_then(|rest| rest.split_once(' '))
+        {
             Some((zone, cron)) => (Some(zone), cron),
             None => (None, text.as_str()),
         };
-        match fnd_manifest::cron::Cron::parse(cron, 0) {
-            _ if zone.is_some() => report.refused(&field, "write the zone as `timezone` of `[[schedule]]` yourself"),
+        match fnd_manifest::cron::Cron::parse(cron.trim(), 0) {
+            _ if zone.is_some_and(|zone| fnd_manifest::cron::zone(zone).is_none()) => {
+                report.refused(&field, "no time zone has this name");
+            }
             Ok(_) => {
                 report.works(&field, "schedule.cron");
-                self.schedules.push((text, field));
+                let (cron, zone) = (cron.trim().to_owned(), zone.map(str::to_owned));
+                self.schedules.push((cron, zone, field));
             }
             Err(_) if line.is_map() => report.refused(&field, "fnd has one kind of schedule: it starts a run"),
             Err(why) => report.refused(&field, &why),
@@ -217,9 +239,10 @@ impl WholeDag {
             made.manifest.set("description", text.clone(), Some(field));
         }
         // The steps behind the first one are called by the step before them.
-        for (line, field) in self.schedules.iter().filter(|_| first) {
-            made.manifest
-                .push("schedule", [("cron", Value::from(line.as_str()), Some(field.clone()))]);
+        for (line, zone, field) in self.schedules.iter().filter(|_| first) {
+            let mut items = vec![("cron", Value::from(line.as_str()), Some(field.clone()))];
+            items.extend(zone.iter().map(|zone| ("timezone", Value::from(zone.as_str()), None)));
+            made.manifest.push("schedule", items);
         }
         // Otherwise a step without a trigger would run when it is saved.
         if self.schedules.is_empty() || !first {

@@ -1,6 +1,7 @@
 //! The keys of a step, and its script.
 
 use super::chain::DagStep;
+use super::keys::{is_filled, is_of_step};
 use super::{PLACE, camel, entry, is_place, variables};
 use crate::names::stem;
 use crate::script::ScriptCode;
@@ -47,10 +48,19 @@ pub(super) fn keys(
             "name" | "depends" | "id" => report.works(&field, ""),
             "description" => made.works(report, "description", text, &field),
             // For some versions of dagu it names another DAG.
-            "run" | "call" if text.split_whitespace().count() < 2 => report.refused(
+            "run" | "call" if !item.is_list() && text.split_whitespace().count() < 2 => report.refused(
                 &field,
                 "it starts another DAG: import that one, too, and name its first function in `[hooks]`; a command is `command`",
             ),
+            // Only newer versions have `run`, and there a list is commands.
+            "command" if item.is_list() && item.items().len() > 1 => match item.texts(report, &field) {
+                Some(_) => report.refused(
+                    &field,
+                    "for dagu 2 these are commands, one after the other (`run`), and before they were words of one: write one text",
+                ),
+                None => return,
+            },
+            "run" if text.contains('\n') => script = Some((text, field)),
             "command" | "run" => command = command.or(Some((item, field))),
             "script" => script = Some((text, field)),
             // bash runs scripts for `sh` as well.
@@ -77,7 +87,8 @@ pub(super) fn keys(
                 Some(seconds) => made.works(report, "limits.timeout", format!("{seconds}s"), &field),
                 None => report.refused(&field, "expected a number of seconds"),
             },
-            _ => report.refused(&field, "fnd has no such thing for a step: do it in the script"),
+            key if is_of_step(key) => report.refused(&field, "fnd has no such thing for a step: do it in the script"),
+            _ => report.unknown(&field, "dagu has no such key of a step"),
         }
     }
     if let Some(directory) = directory {
@@ -85,15 +96,36 @@ pub(super) fn keys(
         code.line(format!("cd {} || exit", quoted(&directory)));
     }
     output.into_iter().for_each(|line| code.line(line));
+    // dagu starts `sh -e`, unless the step names its shell.
+    let strict = entry(&step.item, "shell").is_none();
     let text = match &command {
         Some((item, field)) if item.is_list() => match item.texts(report, field) {
-            Some(words) => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+            // Each command has a shell of its own, and the first that fails is the last. Before `||` the shell would ignore `-e`.
+            Some(commands) => {
+                let end = if strict { "" } else { " || exit" };
+                let each = commands.iter().map(|command| format!("(\n{command}\n){end}"));
+                each.collect::<Vec<_>>().join("\n")
+            }
             None => return,
         },
         Some((item, field)) if !item.is_scalar(report, field) => return,
         Some((item, _)) => item.text().unwrap_or_default(),
         None => String::new(),
     };
+    for (text, field) in [
+        command.as_ref().map(|(_, field)| (&text, field)),
+        script.as_ref().map(|(script, field)| (script, field)),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        if is_filled(text) {
+            report.refused(
+                field,
+                "dagu fills in a value there, such as an output of another step: write the value",
+            );
+        }
+    }
     code.places.of_command(&text);
     // A program stays where it is, and is shown even in a place that commands write to, such as `/tmp`.
     if let Some(program) = text.split_whitespace().next().filter(|word| word.starts_with('/')) {
@@ -120,6 +152,10 @@ pub(super) fn keys(
             }
         }
     };
+    let is_own = script.is_none() || text.is_empty();
+    if strict && is_own && line.contains(['\n', ';', '&']) {
+        code.line("set -e");
+    }
     code.line(line);
     let notes = code.put(made);
     let note = format!("it runs with bash in the sandbox, as a user of its own, with the default limits{notes}");

@@ -1,7 +1,7 @@
 //! DAGs as functions.
 
 use super::*;
-use crate::testing::{check_refused, only, table};
+use crate::tests::testing::{check_refused, only, table};
 
 fn made(text: &str) -> Imported {
     dag(&tree::parse("nightly.yaml", text.as_bytes()).unwrap(), "nightly.yaml")
@@ -33,7 +33,7 @@ fn a_chain_is_functions_that_call_the_next_one() {
     assert!(!second.contains_key("schedule") && !second.contains_key("hooks"));
     assert_eq!(
         dump.files[0].bytes,
-        b"#!/usr/bin/env bash\necho one\necho $DAY >/srv/out/day\n"
+        b"#!/usr/bin/env bash\nset -e\necho one\necho $DAY >/srv/out/day\n"
     );
 }
 
@@ -79,6 +79,17 @@ fn what_is_no_chain_is_refused() {
             "an absolute path",
         ),
         ("steps:\n  - command: [a, [b]]\n".to_owned(), "a list of texts"),
+        ("steps:\n  - command: [a, b]\n".to_owned(), "one after the other"),
+        ("steps:\n  - command: echo ${first.stdout}\n".to_owned(), "fills in"),
+        ("shell: fish\nsteps:\n  - echo a\n".to_owned(), "the other shell"),
+        (
+            "defaults: {retry_policy: {limit: 1}}\nsteps:\n  - echo a\n".to_owned(),
+            "in the steps themselves",
+        ),
+        (
+            "schedule: CRON_TZ=Mars/One 0 1 * * *\nsteps:\n  - echo a\n".to_owned(),
+            "no time zone",
+        ),
         ("x: 1\n".to_owned(), "no steps"),
         (String::new(), "expected one DAG"),
         (
@@ -128,4 +139,48 @@ fn a_retry_policy_is_that_of_the_function() {
         });
         assert_eq!(found.each_ref().map(Option::as_deref), expected, "{policy}");
     }
+}
+
+#[test]
+fn a_step_runs_as_dagu_runs_it() {
+    for (step, lines) in [
+        ("run: make all", "make all\n"),
+        ("run: make; echo made", "set -e\nmake; echo made\n"),
+        (
+            "run: [make a, \"cd x; make\"]",
+            "set -e\n(\nmake a\n)\n(\ncd x; make\n)\n",
+        ),
+        ("run: [make a]\n    shell: sh", "(\nmake a\n) || exit\n"),
+        ("run: |\n      make\n      echo made", "set -e\nmake\necho made\n"),
+        (
+            "script: |\n      make\n      echo made\n    shell: bash",
+            "make\necho made\n",
+        ),
+    ] {
+        let imported = made(&format!(
+            "schedule: TZ=Europe/Berlin 0 9 * * *\nsteps:\n  - id: a\n    {step}\n"
+        ));
+        let function = only(&imported);
+        let found = String::from_utf8(function.files[0].bytes.clone()).unwrap();
+        assert_eq!(found, format!("#!/usr/bin/env bash\n{lines}"), "{step}");
+        let schedule = &table(function)["schedule"][0];
+        assert_eq!(
+            (schedule["cron"].as_str(), schedule["timezone"].as_str()),
+            (Some("0 9 * * *"), Some("Europe/Berlin"))
+        );
+    }
+}
+
+#[test]
+fn steps_wait_for_names_and_for_ids() {
+    let imported = made(
+        "steps:\n  - id: b\n    run: y z\n    depends: [a]\n  - name: First one\n    id: a\n    run: x y\n  - run: z z\n    depends: b\n",
+    );
+    let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["nightly-first-one", "nightly-b", "nightly-step-3"],
+        "{:?}",
+        imported.report
+    );
 }

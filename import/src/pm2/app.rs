@@ -1,101 +1,99 @@
 //! The keys of an app.
 
-use crate::places;
-use crate::script::quoted;
-use crate::script::{ScriptCode, split};
+use super::Pm2Machine;
+use super::keys::{NONE, NOTHING, OUTPUT, SCALARS, canonical, entry};
+use crate::names::lists;
 use crate::tree::NamedValue;
+use fnd_manifest::foreign::yaml::Value as YamlValue;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::units::{parse_size, print_duration, print_size};
-use std::path::Path;
 use std::time::Duration;
 use toml::Value;
 
-/// Keys about files of output, which fnd keeps itself.
-const OUTPUT: [&str; 14] = [
-    "out_file",
-    "error_file",
-    "log_file",
-    "output",
-    "error",
-    "log",
-    "pid_file",
-    "pid",
-    "merge_logs",
-    "combine_logs",
-    "log_date_format",
-    "log_type",
-    "time",
-    "disable_logs",
-];
+/// How long pm2 waits between its signal and SIGKILL, in milliseconds.
+const GRACE: &str = "1600ms";
 
-/// Keys that change nothing in what runs.
-const NOTHING: [&str; 8] = [
-    "name",
-    "vizion",
-    "automation",
-    "pmx",
-    "filter_env",
-    "append_env_to_name",
-    "treekill",
-    "namespace",
-];
-
-/// Keys whose value is a text, a number, or `true` or `false`.
-const SCALARS: [&str; 12] = [
-    "name",
-    "script",
-    "cwd",
-    "interpreter",
-    "exec_interpreter",
-    "exec_mode",
-    "instances",
-    "max_memory_restart",
-    "restart_delay",
-    "exp_backoff_restart_delay",
-    "kill_timeout",
-    "cron_restart",
+/// Keys without which pm2 does something else than fnd, and the difference.
+const ABSENT: [(&str, &str, &str); 3] = [
+    (
+        "filter_env",
+        "env",
+        "pm2 passes on the environment of the shell that starts it; a function gets only `[env]`",
+    ),
+    (
+        "shutdown_with_message",
+        "",
+        "pm2 ends a program with SIGINT, and fnd with SIGTERM: what cleans up at SIGINT has to do so at SIGTERM",
+    ),
+    (
+        "autorestart",
+        "mode",
+        "pm2 starts it again at once, and gives up after 16 ends within a second each; fnd waits 1s and longer each time, and never gives up",
+    ),
 ];
 
 /// A function on its way.
 pub(super) struct App<'a> {
     pub(super) made: MadeManifest,
     pub(super) report: ConversionReport,
-    base: &'a Path,
-    env: Option<&'a str>,
-    own: bool,
+    pub(super) machine: Pm2Machine<'a>,
 }
 
 impl<'a> App<'a> {
-    pub(super) fn new(name: &str, base: &'a Path, env: Option<&'a str>, own: bool) -> Self {
+    pub(super) fn new(name: &str, machine: Pm2Machine<'a>) -> Self {
         Self {
             made: MadeManifest::new(name),
             report: ConversionReport::default(),
-            base,
-            env,
-            own,
+            machine,
         }
     }
 
     /// Takes an app over.
     pub(super) fn read(&mut self, app: &NamedValue<'_>) {
-        let restarts = app.truth_of("autorestart", true, &mut self.report);
-        let instances = app.get("instances").map_or(1, |item| self.instances(&item, restarts));
+        let restarts = match entry(app, "autorestart") {
+            Some(item) => self.truth(&item).unwrap_or(true),
+            None => true,
+        };
+        let instances = entry(app, "instances").map_or(1, |item| self.instances(&item, restarts, has_port(app)));
+        self.made.manifest.set("limits.grace", GRACE, None);
         if restarts {
             self.made.manifest.set("mode", "service", None);
         } else {
             // pm2 gives a program any time.
             self.made.manifest.set("limits.timeout", "none", None);
         }
-        for item in app.items() {
-            self.item(&item, restarts, instances);
+        // Variables of one environment replace those of `env`, wherever they stand.
+        let (of_one, others): (Vec<_>, Vec<_>) = app.items().into_iter().partition(|item| item.key.starts_with("env_"));
+        for item in others.iter().chain(&of_one) {
+            self.item(item, restarts, instances);
+        }
+        for (key, becomes, note) in ABSENT {
+            self.missing(app, key, (becomes, note));
         }
         self.script(app);
+    }
+
+    /// Reports a key that the app does not have, where pm2 does something else without it than fnd.
+    pub(super) fn missing(&mut self, app: &NamedValue<'_>, key: &str, (becomes, note): (&str, &str)) {
+        if entry(app, key).is_none() {
+            self.report.differs(&app.named(key), becomes, note);
+        }
+    }
+
+    /// Returns a truth value; reports another one.
+    fn truth(&mut self, item: &NamedValue<'_>) -> Option<bool> {
+        let truth = item.truth();
+        if truth.is_none() {
+            self.report.refused(&item.field(), "expected `true` or `false`");
+        }
+        truth
     }
 
     fn item(&mut self, item: &NamedValue<'_>, restarts: bool, instances: u64) {
         let (report, field, made) = (&mut self.report, item.field(), &mut self.made);
         let text = item.text().unwrap_or_default();
-        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+        let key = canonical(item.key);
+        if lists(SCALARS, &key) && !item.is_scalar(report, &field) {
             return;
         }
         let milliseconds = || {
@@ -105,25 +103,30 @@ impl<'a> App<'a> {
                 .map(Duration::from_millis)
                 .map(print_duration)
         };
-        match item.key {
-            "script" | "args" | "interpreter" | "exec_interpreter" | "interpreter_args" | "node_args" | "cwd"
-            | "instances" => {}
-            "exec_mode" if text.starts_with("cluster") => {
-                report.differs(
-                    &field,
-                    "service.replicas",
-                    "processes of a function share no port: let it take a free one, or use `[http_server]`",
-                );
+        // Of these keys `false` is what happens without them.
+        let off = item.truth() == Some(false);
+        match key.as_str() {
+            // The script and `instances` are read by themselves.
+            "script" | "args" | "exec_interpreter" | "node_args" | "cwd" | "instances" => {}
+            "exec_mode" if ["cluster", "cluster_mode"].contains(&text.as_str()) => {
+                report.differs(&field, "service.replicas", SHARED);
             }
-            "exec_mode" => report.works(&field, ""),
+            "exec_mode" if ["fork", "fork_mode"].contains(&text.as_str()) => report.works(&field, ""),
+            "exec_mode" => report.refused(&field, "it is neither `fork` nor `cluster`"),
             "env" => self.variables(item),
             key if key.starts_with("env_") => {
-                if key.strip_prefix("env_") == self.env {
+                if key.strip_prefix("env_") == self.machine.env {
                     self.variables(item);
                 } else {
                     report.not_here(&field, "`--env NAME` takes it over");
                 }
             }
+            "port" => {
+                report.works(&field, "env.PORT");
+                made.manifest.set_in("env", "PORT", text, Some(&field));
+            }
+            "filter_env" if item.truth() == Some(true) => report.works(&field, "env"),
+            "filter_env" => report.differs(&field, "env", "a function gets only `[env]`"),
             // pm2 counts each process by itself, while the limit of a function holds for all of them together.
             "max_memory_restart" => match parse_size(&text)
                 .ok()
@@ -136,24 +139,29 @@ impl<'a> App<'a> {
                 }
                 None => report.refused(&field, &format!("`{text}` is no size such as `200M`")),
             },
+            "cron_restart" if text == "0" => report.works(&field, ""),
             // Without `autorestart` pm2 starts the program only at these times.
-            "cron_restart" | "cron" if !restarts => self.schedule(&field, &text),
-            "cron_restart" | "cron" => report.not_here(
+            "cron_restart" if !restarts => self.schedule(&field, &text),
+            "cron_restart" => report.not_here(
                 &field,
                 "fnd does not restart a service at a time; a schedule can: `fndctl cancel --all F` in a crontab",
             ),
-            "autorestart" if restarts => report.works(&field, ""),
+            "autorestart" if restarts => {
+                report.differs(&field, "mode", "after each end, also after many: fnd never gives up");
+            }
             "autorestart" => report.differs(
                 &field,
                 "mode",
                 "a script: it runs by its schedule, or once when it is saved",
             ),
+            "autostart" if off => made.differs(report, ("enabled", false), &field, "`fndctl enable F` starts it"),
+            "autostart" => report.works(&field, ""),
             "restart_delay" | "exp_backoff_restart_delay" => match milliseconds() {
                 Some(delay) if restarts => {
                     report.works(&field, "retry.interval");
                     made.manifest.set("retry.interval", delay, Some(&field));
                     // This pause is the same each time; the other one grows.
-                    if item.key == "restart_delay" {
+                    if key == "restart_delay" {
                         made.manifest.set("retry.backoff", "fixed", None);
                         made.manifest.set("retry.jitter", "none", None);
                     } else {
@@ -174,14 +182,16 @@ impl<'a> App<'a> {
                     "fnd never gives up; after five ends in a minute a service is `crash-looping`",
                 );
             }
+            "watch" | "wait_ready" | "shutdown_with_message" if off => report.works(&field, ""),
             "wait_ready" | "listen_timeout" => report.not_here(&field, "`[service] ready` asks a path of the program"),
-            "shutdown_with_message" => report.not_here(&field, "fnd sends SIGTERM"),
+            "shutdown_with_message" => report.differs(&field, "", "fnd sends SIGTERM, and no message"),
             "watch" | "ignore_watch" | "watch_delay" | "watch_options" => report.not_here(
                 &field,
                 "fnd notices a saved function; it does not watch code in other directories",
             ),
-            "uid" | "user" if !self.own => places::user(made, report, &text, &field),
-            "gid" if !self.own => {
+            "uid" => self.machine.users.named(made, report, &text, &field),
+            "gid" if self.machine.users.is_caller() => report.not_here(&field, "functions of your own fnd run as you"),
+            "gid" => {
                 let note = "fnd.toml must allow the group: `allow` in `[users]`";
                 made.differs(
                     report,
@@ -190,17 +200,15 @@ impl<'a> App<'a> {
                     note,
                 );
             }
-            key if OUTPUT.contains(&key) => report.not_here(&field, "fnd keeps the output itself: `fndctl logs`"),
-            key if NOTHING.contains(&key) => report.works(&field, ""),
-            "source_map_support" | "instance_var" | "increment_var" | "post_update" | "force" | "uid" | "user"
-            | "gid" | "max_memory" | "trace" | "disable_trace" | "port" => {
-                report.not_here(&field, "fnd has nothing like it");
-            }
+            key if lists(OUTPUT, key) => report.not_here(&field, "fnd keeps the output itself: `fndctl logs`"),
+            key if lists(NOTHING, key) => report.works(&field, ""),
+            key if lists(NONE, key) => report.not_here(&field, "fnd has nothing like it"),
             _ => report.unknown(&field, "pm2 has no such key"),
         }
     }
 
-    fn instances(&mut self, item: &NamedValue<'_>, restarts: bool) -> u64 {
+    /// Takes the number of processes over, and returns it.
+    fn instances(&mut self, item: &NamedValue<'_>, restarts: bool, has_port: bool) -> u64 {
         let text = item.text().unwrap_or_default();
         let field = item.field();
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
@@ -215,11 +223,19 @@ impl<'a> App<'a> {
         };
         match i64::try_from(count).ok().filter(|count| (1..=1000).contains(count)) {
             Some(_) if !restarts => self.report.not_here(&field, "a script runs once at a time"),
-            Some(number) if every => {
-                let note = "by the number of CPUs of this machine";
-                self.made
-                    .differs(&mut self.report, ("service.replicas", number), &field, note);
+            // All but the first one would fail.
+            Some(2..) if has_port => {
+                self.report.differs(&field, "", ONE_PORT);
+                return 1;
             }
+            Some(number) if every => {
+                let note = format!("by the number of CPUs of this machine; {SHARED}");
+                self.made
+                    .differs(&mut self.report, ("service.replicas", number), &field, &note);
+            }
+            Some(number @ 2..) => self
+                .made
+                .differs(&mut self.report, ("service.replicas", number), &field, SHARED),
             Some(number) => self.made.works(&mut self.report, "service.replicas", number, &field),
             None => self.report.refused(&field, "expected a number of processes, or `max`"),
         }
@@ -232,10 +248,12 @@ impl<'a> App<'a> {
             let field = variable.named(&format!("{}.{name}", item.key));
             let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
                 && !name.starts_with(|c: char| c.is_ascii_digit());
-            match variable
-                .text()
-                .filter(|_| valid && !name.is_empty() && !name.starts_with("FND_"))
-            {
+            let value = match &variable.node.value {
+                // node makes this text of it.
+                YamlValue::Null => Some("null".to_owned()),
+                _ => variable.text(),
+            };
+            match value.filter(|_| valid && !name.is_empty() && !name.starts_with("FND_")) {
                 Some(value) => {
                     self.report.works(&field, &format!("env.{name}"));
                     self.made.manifest.set_in("env", name, value, Some(&field));
@@ -256,88 +274,20 @@ impl<'a> App<'a> {
             Err(why) => self.report.refused(field, &why),
         }
     }
-
-    /// Returns the words of a key: a list, or a text that is split.
-    fn words(&mut self, app: &NamedValue<'_>, key: &str) -> Vec<String> {
-        let Some(item) = app.get(key) else {
-            return Vec::new();
-        };
-        self.report.works(&item.field(), "entry");
-        if item.is_list() {
-            return item.items().iter().filter_map(NamedValue::text).collect();
-        }
-        let words = split(&item.text().unwrap_or_default());
-        if words.is_none() {
-            self.report.refused(&item.field(), "a quote is not closed");
-        }
-        words.unwrap_or_default()
-    }
-
-    /// Writes the script: it starts the program where it is.
-    fn script(&mut self, app: &NamedValue<'_>) {
-        let Some(item) = app.get("script") else {
-            return;
-        };
-        let mut code = ScriptCode::new("/bin/bash");
-        let directory = match app.get("cwd") {
-            Some(cwd) => {
-                self.report.works(&cwd.field(), "entry");
-                self.base.join(cwd.text().unwrap_or_default())
-            }
-            None => self.base.to_owned(),
-        };
-        // Parts such as `.` are left out, since `add` would not show a place with them.
-        let directory = directory
-            .components()
-            .collect::<std::path::PathBuf>()
-            .display()
-            .to_string();
-        code.places.add(&directory, false);
-        code.line(format!("cd {} || exit", quoted(&directory)));
-        let script = item.text().unwrap_or_default();
-        if script.starts_with('/') {
-            code.places.add(&script, false);
-        }
-        let interpreter = app.get("interpreter").or_else(|| app.get("exec_interpreter"));
-        if let Some(item) = &interpreter {
-            self.report.works(&item.field(), "entry");
-        }
-        let interpreter = interpreter
-            .and_then(|item| item.text())
-            .or_else(|| by_suffix(&script).map(str::to_owned));
-        // With the interpreter `none` pm2 starts the file itself.
-        let mut words: Vec<String> = interpreter.into_iter().filter(|name| name != "none").collect();
-        words.extend(self.words(app, "node_args"));
-        words.extend(self.words(app, "interpreter_args"));
-        let is_program = words.is_empty();
-        words.push(script.clone());
-        words.extend(self.words(app, "args"));
-        if is_program && script.contains('/') && !script.starts_with('/') {
-            words[0] = format!("./{}", script.trim_start_matches("./"));
-        }
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        // The program replaces the shell, so that it gets SIGTERM itself.
-        code.line(format!("exec {}", words.join(" ")));
-        let notes = code.put(&mut self.made);
-        let note = format!(
-            "the program stays where it is; it runs in the sandbox, as a user of its own, with the default limits{notes}"
-        );
-        self.report.differs(&item.field(), "entry", &note);
-    }
 }
 
-/// Returns the interpreter by which pm2 starts a file; nothing for a program such as `npm`.
-fn by_suffix(script: &str) -> Option<&'static str> {
-    Some(match script.rsplit_once('.')?.1 {
-        "js" | "cjs" | "mjs" => "node",
-        "py" => "python3",
-        "sh" => "bash",
-        "rb" => "ruby",
-        "pl" => "perl",
-        "php" => "php",
-        _ => return None,
-    })
+/// Says whether the file gives the app a port.
+fn has_port(app: &NamedValue<'_>) -> bool {
+    let of_env = |item: &NamedValue<'_>| item.key.starts_with("env") && item.get("PORT").is_some();
+    entry(app, "port").is_some() || app.items().iter().any(of_env)
 }
+
+/// The note on several processes of one app that has one port.
+const ONE_PORT: &str = "one process: processes of a function share no port, and this app has one, `PORT`; for more of them, use `[http_server]`, \
+                        or `service.replicas` with a port for each";
+
+/// The note on several processes of one app.
+const SHARED: &str = "processes of a function share no port, and have no `NODE_APP_INSTANCE`: let each take a free port, or use `[http_server]`";
 
 #[cfg(test)]
 mod tests;

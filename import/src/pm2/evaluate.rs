@@ -66,19 +66,41 @@ fn tree_text(path: &Path) -> Result<String, ImportFailure> {
 
 /// Sets the places of all values: a key is at the first line, from the key before it on, that has it before a colon.
 fn place(node: &mut YamlNode, lines: &[&str], cursor: &mut YamlPosition) {
-    node.at = *cursor;
+    let start = *cursor;
+    node.at = start;
     match &mut node.value {
-        Value::List(items) => items.iter_mut().for_each(|item| place(item, lines, cursor)),
+        Value::List(items) => {
+            for item in items {
+                *cursor = first_key(item, lines, *cursor).unwrap_or(*cursor);
+                place(item, lines, cursor);
+            }
+        }
         Value::Map(entries) => {
             for (key, value) in entries {
-                if let Some(at) = find(key, lines, *cursor) {
-                    *cursor = at;
-                }
+                let Some(at) = find(key, lines, *cursor) else {
+                    // It comes from elsewhere, such as `...common`.
+                    let mut here = start;
+                    place(value, lines, &mut here);
+                    continue;
+                };
+                *cursor = at;
                 place(value, lines, cursor);
+                // The next key of this name is another one.
+                if *cursor == at {
+                    cursor.1 += u32::try_from(key.chars().count()).unwrap_or(0);
+                }
             }
         }
         _ => {}
     }
+}
+
+/// Returns the place of the first key of a map, from a place on.
+fn first_key(node: &YamlNode, lines: &[&str], from: YamlPosition) -> Option<YamlPosition> {
+    let Value::Map(entries) = &node.value else {
+        return None;
+    };
+    entries.iter().filter_map(|(key, _)| find(key, lines, from)).min()
 }
 
 fn find(key: &str, lines: &[&str], YamlPosition(line, column): YamlPosition) -> Option<YamlPosition> {
@@ -128,5 +150,22 @@ mod tests {
         assert_eq!(find("A", &lines, at), Some(YamlPosition(3, 11)));
         assert_eq!(find("name", &lines, YamlPosition(3, 11)), Some(YamlPosition(4, 6)));
         assert_eq!(find("none", &lines, at), None);
+    }
+
+    /// Of keys that come from elsewhere, such as `...common`, only the app's own ones tell where the app is.
+    #[test]
+    fn an_app_is_at_the_first_of_its_keys() {
+        let json = br#"{"apps": [{"memory": "1G", "name": "a"}, {"memory": "1G", "name": "b"}]}"#;
+        let text = "const common = { memory: '1G' };\nexport default { apps: [\n  { ...common, name: 'a' },\n  { ...common, name: 'b' },\n] };";
+        let mut documents = tree::parse("ecosystem.config.js", json).unwrap();
+        place_in(&mut documents, text);
+        let Value::Map(root) = &documents[0].root.value else {
+            panic!();
+        };
+        let Value::List(apps) = &root[0].1.value else {
+            panic!();
+        };
+        let places: Vec<_> = apps.iter().map(|app| app.at).collect();
+        assert_eq!(places, [YamlPosition(3, 16), YamlPosition(4, 16)]);
     }
 }

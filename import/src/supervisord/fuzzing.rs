@@ -1,6 +1,6 @@
 //! The fuzzer's entry to the import of supervisord's files.
 
-use super::{ImportText, Scripts, SupervisordMachine, programs};
+use super::{ImportText, ImportedUsers, Scripts, SupervisordMachine, programs};
 use crate::Imported;
 
 /// Makes functions of a file, without looking at others.
@@ -11,8 +11,9 @@ pub(crate) fn made(text: &str) -> Imported {
     };
     let machine = SupervisordMachine {
         scripts,
-        own: false,
+        users: ImportedUsers::OwnForRoot,
         here: "/etc",
+        host: "x",
     };
     programs(&ImportText::new("supervisord.conf", text), machine)
 }

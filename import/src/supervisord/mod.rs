@@ -1,21 +1,26 @@
 //! `fndctl import supervisord`: a service for each program of `supervisord.conf`.
 //!
+//! The keys are those of supervisor 4.2 (its `options.py` and docs/configuration.rst).
+//!
 //! Files:
-//! - `fuzzing`: what the fuzzer may call
+//! - `common`: what holds for all programs: `[supervisord]` and the groups
+//! - `fuzzing`: what the fuzzer and tests may call
 //! - `parse`: the lines of the file
 
-#[cfg(fuzzing)]
+mod common;
+#[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod parse;
 
 use super::Imported;
 use super::names::ImportedNames;
-use super::places;
 use super::script::{self, ScriptCode, Scripts, split};
 use super::text::ImportText;
+use super::users::ImportedUsers;
 use crate::failure::ImportFailure;
 use crate::script::quoted;
-use fnd_manifest::foreign::{ConversionReport, MadeManifest};
+use common::CommonSettings;
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use parse::{Section, SupervisordSetting, expand, sections, variables};
 use std::path::Path;
 
@@ -23,17 +28,19 @@ use std::path::Path;
 ///
 /// # Errors
 /// It cannot be read.
-pub fn import(file: &Path, link: bool, own: bool) -> Result<Imported, ImportFailure> {
+pub fn import(file: &Path, link: bool, users: ImportedUsers) -> Result<Imported, ImportFailure> {
     let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     let here = full.parent().unwrap_or(Path::new("/")).display().to_string();
     let scripts = Scripts {
         link,
         read: script::read,
     };
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = SupervisordMachine {
         scripts,
-        own,
+        users,
         here: &here,
+        host: host.trim(),
     };
     Ok(programs(&ImportText::read(file)?, machine))
 }
@@ -42,18 +49,41 @@ pub fn import(file: &Path, link: bool, own: bool) -> Result<Imported, ImportFail
 #[derive(Debug, Clone, Copy)]
 struct SupervisordMachine<'a> {
     scripts: Scripts,
-    /// Whether the functions are for somebody's own fnd, which has one user.
-    own: bool,
+    users: ImportedUsers,
     /// The directory of the file.
     here: &'a str,
+    /// The name of this machine.
+    host: &'a str,
 }
 
 /// The note on a missing `autorestart`: supervisord has another default than fnd.
 const RESTARTS: &str = "fnd starts it again after an exit code 0, too, and supervisord only after one that `exitcodes` \
                         does not have";
 
-/// Sections about supervisord itself.
-const OWN: [&str; 4] = ["supervisord", "supervisorctl", "unix_http_server", "inet_http_server"];
+/// Sections about supervisord itself. Of `[supervisord]` some keys reach the programs.
+const OWN: [&str; 3] = ["supervisorctl", "unix_http_server", "inet_http_server"];
+
+/// The note on a program for which no user is named.
+const NO_USER: &str = "supervisord runs it as its own user, which is root where the system starts supervisord; here it has a user of its \
+                       own: what of this needs root?";
+
+/// Keys without which supervisord does something else than fnd.
+const ABSENT: [(&str, &str, &str); 3] = [
+    ("autorestart", "mode", RESTARTS),
+    ("user", "", NO_USER),
+    (
+        "startretries",
+        "",
+        "after three starts that fail supervisord gives up; fnd never does, and waits longer each time (`[retry]`)",
+    ),
+];
+
+/// Why a directory is refused.
+const NO_DIRECTORY: &str =
+    "write an absolute path: supervisord begins a relative one where it runs itself, and `~` is the home of its user";
+
+/// How long supervisord waits between its signal and SIGKILL.
+const GRACE: &str = "10s";
 
 /// The most functions of one program.
 const PROCESSES_MAX: u32 = 100;
@@ -71,12 +101,13 @@ fn programs(text: &ImportText, machine: SupervisordMachine<'_>) -> Imported {
             .refused(&field, "expected `key=value`, a section or a comment");
     }
     let mut names = ImportedNames::default();
+    let common = CommonSettings::of(&sections, machine, &mut imported.report);
     for section in &sections {
         let report = &mut imported.report;
         match section.name.split_once(':') {
             // A FastCGI program is read like another one. Its key `socket` is refused.
             Some(("program" | "fcgi-program", name)) => {
-                let (made, rows) = program(section, name.trim(), &mut names, machine);
+                let (made, rows) = program(section, name.trim(), &mut names, &common);
                 imported.functions.extend(made);
                 imported.report.rows.extend(rows.rows);
             }
@@ -93,6 +124,8 @@ fn programs(text: &ImportText, machine: SupervisordMachine<'_>) -> Imported {
             Some(("rpcinterface" | "ctlplugin", _)) => {
                 report.not_here(&section.field, "it is about supervisord itself");
             }
+            // `CommonSettings` has reported it.
+            None if section.name == "supervisord" => {}
             None if OWN.contains(&section.name.as_str()) => {
                 report.not_here(&section.field, "it is about supervisord itself");
             }
@@ -112,7 +145,7 @@ fn program(
     section: &Section,
     name: &str,
     names: &mut ImportedNames,
-    machine: SupervisordMachine<'_>,
+    common: &CommonSettings<'_>,
 ) -> (Vec<MadeManifest>, ConversionReport) {
     let mut report = ConversionReport::default();
     let value = |key: &str| section.items.iter().rfind(|item| item.key == key);
@@ -142,12 +175,13 @@ fn program(
             made: MadeManifest::new(&names.unique(&function)),
             report: ConversionReport::default(),
             code: ScriptCode::new("/bin/bash"),
-            machine,
+            common,
             name,
             process,
+            count,
             replicas: if differ { 1 } else { count },
-            directory: None,
-            umask: None,
+            directory: common.directory.clone(),
+            umask: common.umask.clone(),
         };
         maker.read(section);
         let refused = maker.report.is_refused();
@@ -160,14 +194,21 @@ fn program(
     (functions, report)
 }
 
+/// Says whether a text is a mask, such as `022`.
+fn is_mask(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 4 && text.bytes().all(|b| (b'0'..=b'7').contains(&b))
+}
+
 /// A function on its way.
 struct SupervisordImport<'a> {
     made: MadeManifest,
     report: ConversionReport,
     code: ScriptCode,
-    machine: SupervisordMachine<'a>,
+    common: &'a CommonSettings<'a>,
     name: &'a str,
     process: u32,
+    /// The number of all processes.
+    count: u32,
     replicas: u32,
     directory: Option<String>,
     umask: Option<String>,
@@ -175,12 +216,14 @@ struct SupervisordImport<'a> {
 
 impl SupervisordImport<'_> {
     fn expanded(&self, text: &str) -> Result<String, String> {
+        let machine = self.common.machine;
         let known = |name: &str| match name {
-            "here" => Some(self.machine.here.to_owned()),
-            // A program without a group is in a group of its own name.
-            "program_name" | "group_name" => Some(self.name.to_owned()),
+            "here" => Some(machine.here.to_owned()),
+            "host_node_name" => Some(machine.host.to_owned()),
+            "program_name" => Some(self.name.to_owned()),
+            "group_name" => Some(self.common.group(self.name).to_owned()),
             "process_num" => Some(self.process.to_string()),
-            "numprocs" => Some(self.replicas.to_string()),
+            "numprocs" => Some(self.count.to_string()),
             _ => None,
         };
         expand(text, &known)
@@ -188,6 +231,18 @@ impl SupervisordImport<'_> {
 
     fn read(&mut self, section: &Section) {
         self.made.manifest.set("mode", "service", None);
+        self.made.manifest.set("limits.grace", GRACE, None);
+        for (name, value, field) in &self.common.variables {
+            self.made.manifest.set_in("env", name, value.as_str(), Some(field));
+        }
+        let says = |key: &str| section.items.iter().any(|item| item.key == key);
+        if let Some((user, field)) = self.common.user.as_ref().filter(|_| !says("user")) {
+            let users = self.common.machine.users;
+            users.named(&mut self.made, &mut self.report, user, field);
+        }
+        if let Some(directory) = self.directory.as_deref().filter(|_| !says("directory")) {
+            self.code.places.add(directory, false);
+        }
         // The command comes last: it writes the script, which needs the directory and the mask.
         let (command, others): (Vec<&SupervisordSetting>, Vec<&SupervisordSetting>) =
             section.items.iter().partition(|item| item.key == "command");
@@ -197,8 +252,15 @@ impl SupervisordImport<'_> {
                 Err(why) => self.report.refused(&item.field, &why),
             }
         }
-        if section.items.iter().all(|item| item.key != "autorestart") {
-            self.report.differs(&section.field, "mode", RESTARTS);
+        for (key, becomes, note) in ABSENT {
+            let is_common = key == "user" && (self.common.user.is_some() || self.common.machine.users.is_caller());
+            if !is_common && !says(key) {
+                let field = Field {
+                    name: key.to_owned(),
+                    ..section.field.clone()
+                };
+                self.report.differs(&field, becomes, note);
+            }
         }
         match command.last() {
             Some(item) => self.command(item),
@@ -220,12 +282,13 @@ impl SupervisordImport<'_> {
             "process_name" | "numprocs_start" => report.works(field, ""),
             "numprocs" if self.replicas > 1 => made.works(report, "service.replicas", i64::from(self.replicas), field),
             "numprocs" => report.works(field, ""),
+            "directory" if !value.starts_with('/') => report.refused(field, NO_DIRECTORY),
             "directory" => {
                 report.works(field, "entry");
                 self.code.places.add(value, false);
                 self.directory = Some(value.to_owned());
             }
-            "umask" if !value.is_empty() && value.len() <= 4 && value.bytes().all(|b| (b'0'..=b'7').contains(&b)) => {
+            "umask" if is_mask(value) => {
                 report.works(field, "entry");
                 self.umask = Some(value.to_owned());
             }
@@ -239,8 +302,7 @@ impl SupervisordImport<'_> {
                 }
                 Err(why) => report.refused(field, &why),
             },
-            "user" if self.machine.own => report.not_here(field, "functions of your own fnd run as you"),
-            "user" => places::user(made, report, value, field),
+            "user" => self.common.machine.users.named(made, report, value, field),
             "autostart" if truth => report.works(field, ""),
             "autostart" => made.differs(report, ("enabled", false), field, "`fndctl enable F` starts it"),
             "autorestart" if truth => report.works(field, "mode"),
@@ -250,15 +312,21 @@ impl SupervisordImport<'_> {
                 "mode",
                 "a service is always started again; a script, without `mode`, runs once",
             ),
-            "startsecs" | "startretries" | "exitcodes" => report.differs(
+            "exitcodes" => report.differs(field, "mode", "fnd starts a service again after each exit code"),
+            "startsecs" | "startretries" => report.differs(
                 field,
                 "",
                 "fnd never gives up; after five ends in a minute a service is `crash-looping`",
             ),
-            "stopsignal" if value == "TERM" => report.works(field, ""),
-            "stopsignal" => report.not_here(
+            "stopsignal" if ["TERM", "SIGTERM", "15"].contains(&value) => report.works(field, ""),
+            "stopsignal" if ["KILL", "SIGKILL", "9"].contains(&value) => {
+                let note = "SIGTERM comes first, and SIGKILL at once behind it";
+                made.differs(report, ("limits.grace", "0"), field, note);
+            }
+            "stopsignal" => report.differs(
                 field,
-                "fnd sends SIGTERM: trap it in the script, and send the other signal",
+                "",
+                "fnd sends SIGTERM to every process: let the program end by it as by the other signal",
             ),
             "stopwaitsecs" => match value.parse::<u32>().ok().filter(|seconds| *seconds > 0) {
                 Some(seconds) => made.works(report, "limits.grace", format!("{seconds}s"), field),
@@ -299,7 +367,7 @@ impl SupervisordImport<'_> {
         }
         // supervisord looks for a name without a directory in its `PATH`, and so does bash.
         let start = if program.starts_with('/') {
-            code.program(program, self.machine.scripts)
+            code.program(program, self.common.machine.scripts)
         } else {
             quoted(program)
         };

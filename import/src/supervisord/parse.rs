@@ -62,11 +62,11 @@ pub(super) fn sections(text: &ImportText) -> (Vec<Section>, Vec<Field>) {
     (sections, bad)
 }
 
-/// Returns a line up to a comment, which begins with ` ;`.
+/// Returns a line up to a comment: a `;` or a `#` behind white space.
 fn without_comment(line: &str) -> &str {
-    line.split_once(" ;")
-        .or_else(|| line.split_once("\t;"))
-        .map_or(line, |(before, _)| before)
+    let before = |at: usize| line.get(..at).unwrap_or_default();
+    let mut marks = line.match_indices([';', '#']).map(|(at, _)| before(at));
+    marks.find(|text| text.ends_with(char::is_whitespace)).unwrap_or(line)
 }
 
 /// Reads `A="b c",D='e',F=g` of `environment=`.
@@ -161,6 +161,19 @@ mod tests {
                 ("user", "ada")
             ]
         );
+    }
+
+    #[test]
+    fn a_comment_begins_behind_white_space() {
+        for (line, expected) in [
+            ("command=/bin/a ; why", "command=/bin/a "),
+            ("command=/bin/a\t# why ; not", "command=/bin/a\t"),
+            ("command=/bin/a#1;2 ;3", "command=/bin/a#1;2 "),
+            ("color=#fff", "color=#fff"),
+            ("  # why", "  "),
+        ] {
+            assert_eq!(without_comment(line), expected, "{line}");
+        }
     }
 
     #[test]

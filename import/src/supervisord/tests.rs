@@ -1,7 +1,7 @@
 //! Programs as services.
 
 use super::*;
-use crate::testing::{check_refused, only, row, table};
+use crate::tests::testing::{check_refused, only, row, table};
 use fnd_manifest::foreign::FieldVerdict;
 
 fn made(text: &str) -> Imported {
@@ -11,8 +11,9 @@ fn made(text: &str) -> Imported {
     };
     let machine = SupervisordMachine {
         scripts,
-        own: false,
+        users: ImportedUsers::Named,
         here: "/etc/supervisor",
+        host: "shop1",
     };
     programs(&ImportText::new("web.conf", text), machine)
 }
@@ -42,21 +43,72 @@ fn a_program_is_a_service() {
     let verdict = |name: &str| row(&imported.report, name).verdict;
     assert_eq!(
         (verdict("stopsignal"), verdict("odd"), verdict("user")),
-        (FieldVerdict::NotHere, FieldVerdict::Unknown, FieldVerdict::Differs)
+        (FieldVerdict::Differs, FieldVerdict::Unknown, FieldVerdict::Differs)
     );
     assert_eq!(verdict("[eventlistener:x]"), FieldVerdict::NotHere);
 }
 
 #[test]
 fn processes_with_different_commands_are_functions_of_their_own() {
-    let imported = made("[program:web]\ncommand=/bin/web --port=80%(process_num)02d\nnumprocs=2\nnumprocs_start=1\n");
+    let imported = made(
+        "[program:web]\ncommand=/bin/web --port=80%(process_num)02d --of=%(numprocs)d\nnumprocs=2\nnumprocs_start=1\n",
+    );
     let names: Vec<_> = imported.functions.iter().map(|made| made.name.as_str()).collect();
     assert_eq!(names, ["web-1", "web-2"]);
     assert!(
         str::from_utf8(&imported.functions[1].files[0].bytes)
             .unwrap()
-            .contains("--port=8002")
+            .contains("--port=8002 --of=2")
     );
+}
+
+#[test]
+fn what_holds_for_all_programs_reaches_them() {
+    let imported = made(
+        "[supervisord]\nenvironment=A=\"1\",B=\"2\"\numask=027\ndirectory=%(here)s/app\nuser=www\nlogfile=%(ENV_LOG)s\nodd=1\n\
+         [program:web]\ncommand=/bin/web --node %(host_node_name)s --group %(group_name)s\nenvironment=B=\"3\"\n\
+         [program:job]\ncommand=/bin/job %(group_name)s\ndirectory=/srv\numask=077\nuser=ada\n[group:shop]\nprograms=web, other\n",
+    );
+    let [web, job] = imported.functions.as_slice() else {
+        panic!("{:?}", imported.report);
+    };
+    let code = |made: &MadeManifest| String::from_utf8(made.files[0].bytes.clone()).unwrap();
+    assert_eq!(
+        code(web),
+        "#!/usr/bin/env bash\numask 027\ncd /etc/supervisor/app || exit\nexec /bin/web --node shop1 --group shop\n"
+    );
+    assert_eq!(
+        code(job),
+        "#!/usr/bin/env bash\numask 077\ncd /srv || exit\nexec /bin/job job\n"
+    );
+    let (web, job) = (table(web), table(job));
+    assert_eq!(
+        (web["env"]["A"].as_str(), web["env"]["B"].as_str()),
+        (Some("1"), Some("3"))
+    );
+    assert_eq!(job["env"]["B"].as_str(), Some("2"));
+    let user = |manifest: &toml::Table| manifest["sandbox"]["user"].as_str().map(str::to_owned);
+    assert_eq!(
+        (user(&web), user(&job)),
+        (Some("www".to_owned()), Some("ada".to_owned()))
+    );
+    let verdict = |name: &str| row(&imported.report, name).verdict;
+    assert_eq!(
+        (verdict("environment"), verdict("logfile"), verdict("odd")),
+        (FieldVerdict::Works, FieldVerdict::NotHere, FieldVerdict::Unknown)
+    );
+}
+
+/// Keys without which supervisord does something else.
+#[test]
+fn what_a_program_does_not_say_is_in_the_report() {
+    let imported = made("[program:web]\ncommand=/bin/web\n");
+    for key in ["autorestart", "user", "startretries"] {
+        assert_eq!(row(&imported.report, key).verdict, FieldVerdict::Differs, "{key}");
+    }
+    assert_eq!(table(only(&imported))["limits"]["grace"].as_str(), Some("10s"));
+    let imported = made("[program:web]\ncommand=/bin/web\nuser=root\n");
+    check_refused(&imported.report, "what of this needs root?", "");
 }
 
 #[test]
@@ -70,6 +122,7 @@ fn what_is_no_program_is_refused() {
         ("[program:x]\ncommand=a %(ENV_HOME)s\n", "not known here"),
         ("[program:x]\ncommand=a\nnumprocs=100000\n", "`numprocs`"),
         ("[program:x]\ncommand=a\nenvironment=A\n", "separated by commas"),
+        ("[program:x]\ncommand=a\ndirectory=~/app\n", "an absolute path"),
         ("hello\n", "expected `key=value`"),
         ("[program:x]\ncommand=a\nautorestart=maybe\n", "`unexpected`"),
         ("[program:x]\ncommand=a\nautostart=maybe\n", "neither `true`"),

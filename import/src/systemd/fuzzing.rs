@@ -2,7 +2,7 @@
 
 use super::make::make;
 use super::unit::{SystemdMachine, Unit};
-use super::{ImportText, ImportedNames, Scripts};
+use super::{ImportText, ImportedNames, ImportedUsers, Scripts};
 use crate::Imported;
 
 /// Makes a function of a service, and of a timer if there is one, without looking at files.
@@ -16,7 +16,7 @@ pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
             link: false,
             read: |_| None,
         },
-        own: false,
+        users: ImportedUsers::OwnForRoot,
         user: "root",
         read: &|path| (path.len() % 2 == 0).then(|| (format!("A={path}"), path.len() % 4 == 0)),
         home: &|_| None,

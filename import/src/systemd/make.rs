@@ -1,11 +1,13 @@
 //! Makes a function of a service, and of the timer that starts it.
 
 use super::parse::{Specifiers, UnitSetting, effective, items};
-use super::service;
 use super::timer::UnitTimer;
 use super::unit::{SystemdMachine, Unit, UnitImport, UnitStep};
-use crate::script::quoted;
-use crate::script::{ScriptCode, Scripts};
+use super::values::truth;
+use super::{keys, service};
+use crate::names::lists;
+use crate::script::{ScriptCode, Scripts, quoted};
+use crate::text::ImportText;
 use fnd_manifest::foreign::{ConversionReport, MadeManifest};
 use fnd_wire::units::print_duration;
 use std::time::Duration;
@@ -29,7 +31,7 @@ pub(super) fn make(
     let kind = last("Type");
     let mut specifiers = Specifiers {
         unit: unit.name.clone(),
-        of_user: machine.own,
+        of_user: machine.users.is_caller(),
         ..Specifiers::default()
     };
     // A name with a specifier that is not known is refused where the key is read.
@@ -59,7 +61,8 @@ pub(super) fn make(
         code: ScriptCode::new("/bin/bash"),
         // A unit that a timer starts is a script: it is not kept running.
         service: timer.is_none() && kind.is_none_or(|(kind, _)| kind != "oneshot"),
-        own: machine.own,
+        starts: timer.is_none() && kind.is_some_and(|(kind, _)| kind == "oneshot"),
+        users: machine.users,
         read: machine.read,
         steps: Vec::new(),
         directory: None,
@@ -71,6 +74,16 @@ pub(super) fn make(
     };
     for item in &settings {
         maker.item(item);
+    }
+    if let Some(text) = unit.texts.first() {
+        maker.absent(&settings, text);
+    }
+    // A manager of the system starts a unit that names no user as root (systemd.exec(5)).
+    let has_user = settings.iter().any(|item| {
+        item.section == "Service" && (item.key == "User" || item.key == "DynamicUser" && truth(&item.value) == Ok(true))
+    });
+    if let Some(text) = unit.texts.first().filter(|_| !has_user) {
+        machine.users.root(&mut maker.report, &text.whole("User="));
     }
     if let Some(timer) = timer {
         maker.timer(timer);
@@ -96,6 +109,17 @@ fn settings(unit: &Unit, report: &mut ConversionReport) -> Vec<UnitSetting> {
     kept.into_iter().filter(|item| !item.value.is_empty()).collect()
 }
 
+/// Units that every boot starts, those of a user at the login (systemd.special(7)).
+const BOOT: &str = "\
+    basic.target cloud-init.target default.target graphical.target graphical-session.target local-fs.target \
+    multi-user.target network.target network-online.target network-pre.target paths.target remote-fs.target \
+    sockets.target sysinit.target time-sync.target timers.target";
+
+/// Says whether one of these units starts at every boot.
+fn of_boot(units: &str) -> bool {
+    units.split_whitespace().any(|unit| lists(BOOT, unit))
+}
+
 impl UnitImport<'_> {
     fn item(&mut self, item: &UnitSetting) {
         let (report, field) = (&mut self.report, &item.field);
@@ -105,7 +129,21 @@ impl UnitImport<'_> {
                 Ok(text) => self.made.works(report, "description", text, field),
                 Err(why) => report.not_here(field, &why),
             },
-            ("Unit", "Documentation" | "SourcePath") | ("Install", "WantedBy" | "RequiredBy") => {
+            ("Install", "WantedBy" | "RequiredBy" | "UpheldBy") if !of_boot(&item.value) => {
+                let why =
+                    "fnd starts nothing with another unit than those of a boot: call the function where that happens";
+                match self.starts {
+                    true => report.refused(field, why),
+                    false => report.differs(field, "", "it is started in any case, and not with this unit"),
+                }
+            }
+            ("Install", "WantedBy" | "RequiredBy" | "UpheldBy") if std::mem::take(&mut self.starts) => {
+                report.works(field, "schedule.at");
+                self.made
+                    .manifest
+                    .push("schedule", [("at", Value::from("boot"), Some(field.clone()))]);
+            }
+            ("Unit", "Documentation" | "SourcePath") | ("Install", "WantedBy" | "RequiredBy" | "UpheldBy") => {
                 report.works(field, "");
             }
             ("Unit", "OnFailure") => {
@@ -122,13 +160,53 @@ impl UnitImport<'_> {
             ("Unit", key) if key.starts_with("Condition") || key.starts_with("Assert") => {
                 report.not_here(field, "test it in the script, for example `[ -e /FILE ] || exit 0`");
             }
+            (section @ ("Unit" | "Install"), key) if !keys::is_known(section, key) => {
+                report.unknown(field, &format!("systemd has no such setting in `[{section}]`"));
+            }
             ("Unit", _) => report.not_here(
                 field,
-                "functions have no order: a service is started again until it works",
+                "functions have no order: a service is started again until it works, and `[retry]` tries a script again",
             ),
             ("Install", _) => report.not_here(field, "a function is in force while its file exists"),
             (section, _) if section.starts_with("X-") => report.works(field, ""),
             (section, _) => report.unknown(field, &format!("a service has no section `[{section}]`")),
+        }
+    }
+
+    /// Reports settings that the unit does not have, where systemd does something else without them than fnd.
+    fn absent(&mut self, settings: &[UnitSetting], text: &ImportText) {
+        let has = |key: &str| settings.iter().any(|item| item.key == key);
+        let restarts = settings.iter().rfind(|item| item.key == "Restart");
+        let restarts = restarts.is_some_and(|item| item.value != "no");
+        for (key, becomes, note, counts) in [
+            (
+                "Restart",
+                "service",
+                "without it systemd leaves a service that has ended; fnd starts it again",
+                true,
+            ),
+            (
+                "RestartSec",
+                "retry.interval",
+                "systemd waits 100ms each time; fnd waits 1s, and longer each time",
+                restarts,
+            ),
+            (
+                "StartLimitBurst",
+                "",
+                "after five starts in ten seconds systemd gives up; fnd never does",
+                restarts && !has("StartLimitIntervalSec") && !has("StartLimitInterval"),
+            ),
+        ] {
+            if self.service && counts && !has(key) {
+                self.report.differs(&text.whole(&format!("{key}=")), becomes, note);
+            }
+        }
+        // Nothing has started the unit by itself: neither a timer nor a boot.
+        if std::mem::take(&mut self.starts) {
+            let note = "nothing starts the unit by itself; it runs by `fndctl invoke` only";
+            self.made
+                .differs(&mut self.report, ("on_load", false), &text.whole("WantedBy="), note);
         }
     }
 
@@ -196,6 +274,10 @@ impl UnitImport<'_> {
         let manifest = &mut self.made.manifest;
         if self.service {
             manifest.set("mode", "service", None);
+            if manifest.get("limits.grace").is_none() {
+                // The default of `TimeoutStopSec=`.
+                manifest.set("limits.grace", "90s", None);
+            }
         } else if manifest.get("limits.timeout").is_none() {
             manifest.set("limits.timeout", "none", None);
         }

@@ -4,7 +4,8 @@
 //! - `calendar`: times and durations
 //! - `environment`: variables
 //! - `exec`: command lines
-//! - `fuzzing`: what the fuzzer may call
+//! - `fuzzing`: what the fuzzer and tests may call
+//! - `keys`: the settings that systemd knows
 //! - `limits`: settings that are limits
 //! - `make`: the function of a service and its timer
 //! - `parse`: the lines of units
@@ -16,8 +17,9 @@
 mod calendar;
 mod environment;
 mod exec;
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod keys;
 mod limits;
 mod make;
 mod parse;
@@ -30,6 +32,7 @@ use super::Imported;
 use super::names::ImportedNames;
 use super::script::{self, Scripts};
 use super::text::ImportText;
+use super::users::ImportedUsers;
 use crate::failure::{FailureKind, ImportFailure};
 use nix::unistd::{Uid, User};
 use std::os::unix::fs::PermissionsExt as _;
@@ -51,11 +54,10 @@ const SYSTEM: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// Reads units.
-///
 /// # Errors
 /// One of them cannot be read.
-pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, ImportFailure> {
+pub fn import(units: &[String], link: bool, users: ImportedUsers) -> Result<Imported, ImportFailure> {
+    let own = users.is_caller();
     // A manager of the system starts units that name no user as root, that of a user as this user (systemd.exec(5)).
     let caller = if own {
         let known = User::from_uid(Uid::current()).ok().flatten().map(|user| user.name);
@@ -68,7 +70,7 @@ pub fn import(units: &[String], link: bool, own: bool) -> Result<Imported, Impor
             link,
             read: script::read,
         },
-        own,
+        users,
         user: &caller,
         read: &variables,
         home: &|user| {
@@ -121,6 +123,11 @@ fn unit(given: &str, directories: &[PathBuf]) -> Result<Unit, ImportFailure> {
     if !name.ends_with(".service") && !name.ends_with(".timer") {
         let message = format!("`{given}` is neither a service nor a timer");
         return Err(ImportFailure::usage(message).help("name a file or a unit that ends with `.service` or `.timer`"));
+    }
+    if name.contains("@.") {
+        let message = format!("`{given}` is a template, of which systemd starts only instances");
+        let instance = given.replacen("@.", "@NAME.", 1);
+        return Err(ImportFailure::usage(message).help(format!("name an instance, such as `{instance}`")));
     }
     // `backup@db.service` is an instance of `backup@.service`.
     let template = name
@@ -204,4 +211,20 @@ fn variables(path: &str) -> Option<(String, bool)> {
         .mode();
     let text = String::from_utf8(super::text::read(path).ok()?).ok()?;
     Some((text, mode & 0o004 != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_that_systemd_would_not_start_say_what_to_name() {
+        for (given, help) in [
+            ("/srv/backup@.timer", "`/srv/backup@NAME.timer`"),
+            ("backup", "`.service` or `.timer`"),
+        ] {
+            let failure = unit(given, &[]).err().unwrap();
+            assert!(failure.help.unwrap().contains(help), "{given}");
+        }
+    }
 }

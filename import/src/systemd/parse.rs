@@ -1,5 +1,6 @@
 //! The lines of unit files, as systemd.syntax(7) describes them.
 
+use crate::names::lists;
 use crate::text::ImportText;
 use fnd_manifest::foreign::Field;
 
@@ -13,53 +14,13 @@ pub(super) struct UnitSetting {
 }
 
 /// Keys whose lines add up, until an empty one removes those before it. Of all others the last line counts.
-const LISTS: [&str; 45] = [
-    "OnCalendar",
-    "OnActiveSec",
-    "OnBootSec",
-    "OnStartupSec",
-    "OnUnitActiveSec",
-    "OnUnitInactiveSec",
-    "ExecStart",
-    "ExecStartPre",
-    "ExecStartPost",
-    "ExecStop",
-    "ExecStopPost",
-    "ExecReload",
-    "ExecCondition",
-    "Environment",
-    "EnvironmentFile",
-    "ReadWritePaths",
-    "ReadOnlyPaths",
-    "InaccessiblePaths",
-    "BindPaths",
-    "BindReadOnlyPaths",
-    "SupplementaryGroups",
-    "After",
-    "Before",
-    "Requires",
-    "Wants",
-    "WantedBy",
-    "SystemCallFilter",
-    "CapabilityBoundingSet",
-    "DeviceAllow",
-    "LoadCredential",
-    "LoadCredentialEncrypted",
-    "SetCredential",
-    "SetCredentialEncrypted",
-    "ImportCredential",
-    "AmbientCapabilities",
-    "PassEnvironment",
-    "UnsetEnvironment",
-    "IPAddressAllow",
-    "IPAddressDeny",
-    "RestrictAddressFamilies",
-    "Documentation",
-    "OnFailure",
-    "BindsTo",
-    "PartOf",
-    "Conflicts",
-];
+const LISTS: &str = "\
+    OnCalendar OnActiveSec OnBootSec OnStartupSec OnUnitActiveSec OnUnitInactiveSec ExecStart ExecStartPre \
+    ExecStartPost ExecStop ExecStopPost ExecReload ExecCondition Environment EnvironmentFile ReadWritePaths \
+    ReadOnlyPaths InaccessiblePaths BindPaths BindReadOnlyPaths SupplementaryGroups After Before Requires Wants \
+    WantedBy SystemCallFilter CapabilityBoundingSet DeviceAllow LoadCredential LoadCredentialEncrypted \
+    SetCredential SetCredentialEncrypted ImportCredential AmbientCapabilities PassEnvironment UnsetEnvironment \
+    IPAddressAllow IPAddressDeny RestrictAddressFamilies Documentation OnFailure BindsTo PartOf Conflicts";
 
 /// Returns the settings of a file, in their order, and its bad lines with what is wrong.
 pub(super) fn items(text: &ImportText) -> (Vec<UnitSetting>, Vec<(Field, String)>) {
@@ -119,7 +80,7 @@ pub(super) fn effective(items: Vec<UnitSetting>) -> (Vec<UnitSetting>, Vec<UnitS
     let mut from: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (index, item) in items.iter().enumerate() {
         let name = (item.section.clone(), item.key.clone());
-        if !LISTS.contains(&item.key.as_str()) {
+        if !lists(LISTS, &item.key) {
             from.insert(name, index);
         } else if item.value.is_empty() {
             from.insert(name, index + 1);

@@ -3,73 +3,32 @@
 use super::calendar;
 use super::environment::{environment, environment_file};
 use super::exec::commands;
+use super::keys;
 use super::limits::limit;
 use super::parse::{UnitSetting, words};
 use super::unit::{UnitImport, UnitStep};
 use super::values::{duration, truth};
-use crate::places;
+use crate::names::lists;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 use toml::Value;
 
 /// Protections that the sandbox of every function has, too.
-const PROTECTIONS: [&str; 24] = [
-    "DynamicUser",
-    "KeyringMode",
-    "LockPersonality",
-    "MountFlags",
-    "NoNewPrivileges",
-    "PrivateDevices",
-    "PrivateIPC",
-    "PrivateMounts",
-    "PrivateTmp",
-    "PrivateUsers",
-    "ProcSubset",
-    "ProtectClock",
-    "ProtectControlGroups",
-    "ProtectHome",
-    "ProtectHostname",
-    "ProtectKernelLogs",
-    "ProtectKernelModules",
-    "ProtectKernelTunables",
-    "ProtectProc",
-    "ProtectSystem",
-    "RemoveIPC",
-    "RestrictNamespaces",
-    "RestrictRealtime",
-    "RestrictSUIDSGID",
-];
+const PROTECTIONS: &str = "\
+    DynamicUser KeyringMode LockPersonality MountFlags NoNewPrivileges PrivateDevices PrivateIPC PrivateMounts \
+    PrivateTmp PrivateUsers ProcSubset ProtectClock ProtectControlGroups ProtectHome ProtectHostname \
+    ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc ProtectSystem RemoveIPC \
+    RestrictNamespaces RestrictRealtime RestrictSUIDSGID";
 
 /// Protections for which the sandbox has no key of its own.
-const FILTERS: [&str; 11] = [
-    "CapabilityBoundingSet",
-    "DeviceAllow",
-    "DevicePolicy",
-    "IPAddressAllow",
-    "IPAddressDeny",
-    "MemoryDenyWriteExecute",
-    "RestrictAddressFamilies",
-    "RestrictFileSystems",
-    "SystemCallArchitectures",
-    "SystemCallErrorNumber",
-    "SystemCallFilter",
-];
+const FILTERS: &str = "\
+    CapabilityBoundingSet DeviceAllow DevicePolicy IPAddressAllow IPAddressDeny MemoryDenyWriteExecute \
+    RestrictAddressFamilies RestrictFileSystems SystemCallArchitectures SystemCallErrorNumber SystemCallFilter";
 
 /// Settings that change nothing in what runs.
-const BOOKKEEPING: [&str; 12] = [
-    "CPUAccounting",
-    "MemoryAccounting",
-    "TasksAccounting",
-    "IOAccounting",
-    "IPAccounting",
-    "BlockIOAccounting",
-    "SyslogIdentifier",
-    "SyslogFacility",
-    "SyslogLevel",
-    "GuessMainPID",
-    "PIDFile",
-    "NonBlocking",
-];
+const BOOKKEEPING: &str = "\
+    CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting BlockIOAccounting SyslogIdentifier \
+    SyslogFacility SyslogLevel GuessMainPID PIDFile NonBlocking";
 
 /// Takes a setting over.
 pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
@@ -83,11 +42,11 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
         "Type" => {} // decided before
         "Environment" => environment(maker, item),
         "EnvironmentFile" => environment_file(maker, item),
-        "User" | "Group" | "SupplementaryGroups" if maker.own => {
+        "Group" | "SupplementaryGroups" if maker.users.is_caller() => {
             report.not_here(field, "functions of your own fnd run as you");
         }
         "User" => match filled {
-            Ok(user) => places::user(&mut maker.made, report, &user, field),
+            Ok(user) => maker.users.named(&mut maker.made, report, &user, field),
             Err(why) => report.refused(field, &why),
         },
         "Group" | "SupplementaryGroups" => {
@@ -95,12 +54,17 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
                 Ok(groups) => groups,
                 Err(why) => return report.refused(field, &why),
             };
-            // The group of root is not taken over, as its user is not.
-            let groups = groups
-                .split_whitespace()
-                .filter(|group| *group != "root")
-                .map(Value::from);
-            maker.groups.extend(groups);
+            // The group of root is not taken over, as its user is not, and fnd never gives the id of `nogroup` to a function.
+            let left_out = ["root", "nogroup"];
+            let others = groups.split_whitespace().filter(|group| !left_out.contains(group));
+            let others: Vec<&str> = others.collect();
+            if others.is_empty() {
+                return report.not_here(
+                    field,
+                    "the groups `root` and `nogroup` are not taken over: the function has a group of its own",
+                );
+            }
+            maker.groups.extend(others.into_iter().map(Value::from));
             let note = "fnd.toml must allow each group: `allow` in `[users]`";
             let groups = Value::Array(maker.groups.clone());
             maker.made.differs(report, ("sandbox.groups", groups), field, note);
@@ -172,9 +136,16 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
         "LogRateLimitIntervalSec" | "LogRateLimitBurst" | "LogLevelMax" => {
             report.not_here(field, "`limits.output` and `[logs]` bound the output");
         }
+        "RootDirectory" | "RootImage" => {
+            report.refused(
+                field,
+                "its programs are those of another root: name the program with its path on this machine",
+            );
+        }
         "PassEnvironment" | "UnsetEnvironment" => report.not_here(field, "a function gets only what its manifest says"),
-        _ if BOOKKEEPING.contains(&key) => report.works(field, ""),
-        _ => report.not_here(field, "fnd has nothing like it, or systemd has no such setting"),
+        _ if lists(BOOKKEEPING, key) => report.works(field, ""),
+        _ if keys::is_known("Service", key) => report.not_here(field, "fnd has nothing like it"),
+        _ => report.unknown(field, "systemd has no such setting in `[Service]`"),
     }
 }
 
@@ -242,12 +213,11 @@ fn is_sigterm(command: &str) -> bool {
         && ["", "-TERM", "-15", "-STERM", "-S15"].contains(&signal.as_str())
 }
 
-/// Protections.
 fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
     let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
     let key = item.key.as_str();
     match key {
-        _ if PROTECTIONS.contains(&key) => match truth(value) {
+        _ if lists(PROTECTIONS, key) => match truth(value) {
             Ok(false) => report.differs(
                 field,
                 "",
@@ -256,7 +226,7 @@ fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             // A value that is no truth value, such as `ProtectSystem=strict`, asks for the protection as well.
             _ => report.works(field, "sandbox.profile"),
         },
-        _ if FILTERS.contains(&key) => {
+        _ if lists(FILTERS, key) => {
             report.differs(
                 field,
                 "",
@@ -343,9 +313,10 @@ fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             let note = "SIGTERM comes first, and SIGKILL at once behind it";
             maker.made.differs(report, ("limits.grace", "0"), field, note);
         }
-        "KillSignal" => report.not_here(
+        "KillSignal" => report.differs(
             field,
-            "fnd sends SIGTERM: trap it in the script, and send the other signal",
+            "",
+            "fnd sends SIGTERM to every process: let the program end by it as by the other signal",
         ),
         "SendSIGKILL" | "FinalKillSignal" | "SendSIGHUP" => {
             report.not_here(field, "after `limits.grace` fnd sends SIGKILL");

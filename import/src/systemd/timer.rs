@@ -7,6 +7,9 @@ use super::{calendar, parse};
 use fnd_manifest::foreign::Field;
 use toml::Value;
 
+/// The note on the exactness of runs; without a word about it, systemd delays them by up to a minute.
+const EXACT: &str = "fnd runs it at its time, and does not gather runs";
+
 /// A key of a schedule, its value and its origin.
 type TimerKey = (&'static str, Value, Option<Field>);
 
@@ -16,8 +19,10 @@ pub(super) struct UnitTimer {
     schedules: Vec<Vec<TimerKey>>,
     /// Keys of every schedule.
     common: Vec<TimerKey>,
-    /// Starts that have no schedule of their own: `OnBootSec=` and its like.
+    /// Starts after a boot: `OnBootSec=` and its like.
     first: Vec<Field>,
+    /// Whether it says how exact it is.
+    is_exact: bool,
 }
 
 impl UnitTimer {
@@ -67,7 +72,14 @@ impl UnitTimer {
                 Ok(false) => report.works(field, ""),
                 Err(why) => report.refused(field, &why),
             },
-            "AccuracySec" => report.differs(field, "", "fnd runs it at its time, and does not gather runs"),
+            "RandomizedOffsetSec" => report.not_here(
+                field,
+                "`H` in `cron` is a number of this function and host; `jitter` is another delay for each run",
+            ),
+            "AccuracySec" => {
+                self.is_exact = true;
+                report.differs(field, "", EXACT);
+            }
             "Unit" => report.works(field, ""),
             "FixedRandomDelay" => report.not_here(
                 field,
@@ -84,26 +96,29 @@ impl UnitTimer {
         }
     }
 
-    /// Writes the schedules. A start after the boot needs another schedule beside it.
-    pub(super) fn put(self, maker: &mut UnitImport<'_>, timer: &parse::UnitSetting) {
+    /// Writes the schedules.
+    pub(super) fn put(mut self, maker: &mut UnitImport<'_>, timer: &parse::UnitSetting) {
         for field in &self.first {
-            if self.schedules.is_empty() {
-                let why = "fnd has no run some time after the boot: write `OnCalendar=` or `OnUnitActiveSec=`, or make it a service";
-                maker.report.refused(field, why);
-            } else {
-                maker.report.differs(
-                    field,
-                    "",
-                    "the first run comes by the schedule, from when the function is saved",
-                );
-            }
+            let note = "it runs after each boot as soon as fnd does, and not that long after it";
+            maker.report.differs(field, "schedule.at", note);
         }
-        if self.schedules.is_empty() && self.first.is_empty() {
+        // Several of these settings name one boot.
+        let first = self.first.first().cloned();
+        self.schedules
+            .extend(first.map(|field| vec![("at", Value::from("boot"), Some(field))]));
+        if !self.is_exact {
+            let field = Field {
+                name: "AccuracySec=".to_owned(),
+                ..timer.field.clone()
+            };
+            maker.report.differs(&field, "", EXACT);
+        }
+        if self.schedules.is_empty() {
             maker.report.refused(&timer.field, "the timer has no time");
         }
         for mut keys in self.schedules {
-            // A fixed interval is never made up for: the next run is near.
-            let every = keys.iter().any(|(name, ..)| *name == "every");
+            // A fixed interval is never made up for: the next run is near. The run of a boot is never missed.
+            let every = keys.iter().any(|(name, ..)| ["every", "at"].contains(name));
             let common = self.common.iter().filter(|(name, ..)| !every || *name != "catch_up");
             keys.extend(common.cloned());
             // fnd refuses a delay that reaches the next run.

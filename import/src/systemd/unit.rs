@@ -4,6 +4,7 @@ use super::exec::Exec;
 use super::parse::Specifiers;
 use crate::script::{ScriptCode, Scripts};
 use crate::text::ImportText;
+use crate::users::ImportedUsers;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use std::time::Duration;
 use toml::Value;
@@ -20,8 +21,7 @@ pub(super) struct Unit {
 #[derive(Clone, Copy)]
 pub(super) struct SystemdMachine<'a> {
     pub(super) scripts: Scripts,
-    /// Whether the functions are for somebody's own fnd, which has one user.
-    pub(super) own: bool,
+    pub(super) users: ImportedUsers,
     /// The user of a unit that names none.
     pub(super) user: &'a str,
     /// Reads a file of variables, and says whether everybody may read it.
@@ -47,7 +47,9 @@ pub(super) struct UnitImport<'a> {
     pub(super) code: ScriptCode,
     /// Whether it is kept running.
     pub(super) service: bool,
-    pub(super) own: bool,
+    /// Whether it runs when something starts the unit, and nothing of the unit has said yet when that is.
+    pub(super) starts: bool,
+    pub(super) users: ImportedUsers,
     pub(super) read: &'a dyn Fn(&str) -> Option<(String, bool)>,
     pub(super) steps: Vec<(UnitStep, Exec, Field)>,
     /// Its directory, and whether it may be missing.

@@ -2,10 +2,12 @@
 //!
 //! Files:
 //! - `answer`: what the caller gets
+//! - `keys`: the names of a hook's keys
 //! - `rules`: trigger rules
 //! - `values`: values of a request
 
 mod answer;
+mod keys;
 mod rules;
 mod values;
 
@@ -16,11 +18,12 @@ use super::tree::{self, NamedValue};
 use crate::failure::ImportFailure;
 use crate::script::quoted;
 use fnd_manifest::foreign::yaml::Document;
-use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
+use fnd_manifest::foreign::{ConversionReport, Field, FieldVerdict, MadeManifest};
 use rules::WebhookRules;
+use std::collections::BTreeSet;
 use std::path::Path;
 use toml::Value;
-use values::{FIELD, Needs, PAYLOAD, word};
+use values::{HookFunction, HookValue, Needs, value};
 
 /// Reads a file of hooks.
 ///
@@ -31,8 +34,18 @@ pub fn import(file: &Path, link: bool) -> Result<Imported, ImportFailure> {
         link,
         read: script::read,
     };
-    Ok(hooks(&tree::read(file)?, &file.display().to_string(), scripts))
+    let documents = tree::read(file).map_err(|failure| {
+        // In a text of JSON the quotes of a template end the text.
+        if crate::text::read(file).is_ok_and(|bytes| bytes.windows(2).any(|two| two == b"{{")) {
+            return failure.help(TEMPLATE);
+        }
+        failure
+    })?;
+    Ok(hooks(&documents, &file.display().to_string(), scripts))
 }
+
+/// The advice about a file for `webhook -template`.
+const TEMPLATE: &str = "it is a template of Go (`webhook -template`): write the values, and import that file";
 
 /// Makes functions of the hooks.
 pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
@@ -44,31 +57,40 @@ pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imp
     let mut any = false;
     for root in documents.iter().map(NamedValue::root) {
         if !root.is_list() {
-            imported
-                .report
-                .refused(&root.named("hooks"), "expected a list of hooks");
+            let report = &mut imported.report;
+            report.refused(&root.named("hooks"), "expected a list of hooks");
+            continue;
         }
+        let mut ids = BTreeSet::new();
         for hook in root.items() {
             any = true;
+            let id = hook.text_of("id").unwrap_or_default();
+            if hook.get("id").is_some() && !ids.insert(id) {
+                let why = "another hook has this id: webhook refuses the whole file";
+                imported.report.refused(&hook.named("id"), why);
+                continue;
+            }
             let mut maker = WebhookImport::new(&names.unique(&hook.text_of("id").unwrap_or_default()), scripts);
             maker.hook(&hook);
-            imported
-                .functions
-                .extend((!maker.report.is_refused()).then_some(maker.made));
-            imported.report.rows.extend(maker.report.rows);
+            imported.add(maker.made, maker.report);
         }
     }
     if !any && !imported.report.is_refused() {
-        let field = Field {
-            file: file.to_owned(),
-            name: "hooks".to_owned(),
-            line: 1,
-            column: 1,
-            excerpt: String::new(),
-        };
+        let field = tree::whole(file, "hooks");
         imported.report.refused(&field, "there is no hook");
     }
     imported
+}
+
+/// Returns a value with an action of a template; one of the source `template` is a value of the request.
+fn templated<'a>(item: &NamedValue<'a>) -> Option<NamedValue<'a>> {
+    if item.text_of("source").as_deref() == Some("template") {
+        return None;
+    }
+    if item.text().is_some_and(|text| text.contains("{{")) {
+        return Some(*item);
+    }
+    item.items().iter().find_map(templated)
 }
 
 /// Keys whose value is a text, a number, or `true` or `false`.
@@ -89,6 +111,26 @@ const LISTS: [&str; 5] = [
     "response-headers",
 ];
 
+/// Keys without which webhook does something else than fnd: the key of fnd, and the difference.
+const ABSENT: [(&str, &str, &str); 2] = [
+    (
+        "http-methods",
+        "http.methods",
+        "without it webhook takes every method; the route takes GET and POST",
+    ),
+    (
+        "command-working-directory",
+        "entry",
+        "without it the command begins where webhook was started; here it begins in the directory of its code",
+    ),
+];
+
+/// Variables that bash lets nobody set. Names that begin with `FND_` are fnd's own, those with `_` are of the script.
+const READ_ONLY: [&str; 6] = ["BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"];
+
+/// Why a path is refused.
+const ABSOLUTE: &str = "write an absolute path: webhook begins a relative one where it was started";
+
 /// A function on its way.
 struct WebhookImport {
     made: MadeManifest,
@@ -97,6 +139,8 @@ struct WebhookImport {
     needs: Needs,
     code: ScriptCode,
     route: Vec<(&'static str, Value, Option<Field>)>,
+    /// Lines that read values, before any variable of the hook is set.
+    reads: Vec<String>,
     /// Lines that set variables.
     exports: Vec<String>,
     arguments: Vec<String>,
@@ -114,6 +158,7 @@ impl WebhookImport {
             needs: Needs::default(),
             code: ScriptCode::new("/bin/bash"),
             route: Vec::new(),
+            reads: Vec::new(),
             exports: Vec::new(),
             arguments: Vec::new(),
             headers: Vec::new(),
@@ -132,9 +177,13 @@ impl WebhookImport {
                 self.report.refused(&hook.named(key), "the hook has none");
             }
         }
+        if let Some(item) = templated(hook) {
+            return self.report.refused(&item.named("{{"), TEMPLATE);
+        }
         for item in hook.items() {
             self.item(&item);
         }
+        self.absent(hook);
         let output = hook.truth_of("include-command-output-in-response", false, &mut self.report);
         self.answer(hook, output);
         self.credentials();
@@ -142,6 +191,24 @@ impl WebhookImport {
         self.script(hook);
         // webhook waits for its command without a limit.
         self.made.manifest.set("limits.timeout", "none", None);
+    }
+
+    /// Reports keys that the hook does not have, where webhook does something else without them than fnd.
+    fn absent(&mut self, hook: &NamedValue<'_>) {
+        for (key, becomes, note) in ABSENT {
+            if hook.get(key).is_none() {
+                self.report.differs(&hook.named(key), becomes, note);
+            }
+        }
+        if hook.get("trigger-rule").is_none() {
+            let note = "anybody who reaches the route may run it, as before: `http.auth` asks for a credential";
+            self.report.add(
+                &hook.named("trigger-rule"),
+                FieldVerdict::Works,
+                Some("http.auth"),
+                Some(note),
+            );
+        }
     }
 
     fn item(&mut self, item: &NamedValue<'_>) {
@@ -176,15 +243,11 @@ impl WebhookImport {
             }
             "pass-arguments-to-command" => {
                 for parameter in item.items() {
-                    match word(&parameter, &mut self.needs) {
-                        Ok(word) => self.arguments.push(word),
-                        Err(why) => self.report.refused(&parameter.named("pass-arguments-to-command"), &why),
-                    }
+                    self.argument(&parameter);
                 }
                 self.report.works(&field, "entry");
             }
-            "pass-environment-to-command" => self.variables(item, false),
-            "pass-file-to-command" => self.variables(item, true),
+            "pass-environment-to-command" | "pass-file-to-command" => self.variables(item),
             "trigger-rule" => {
                 self.rules.add(item, report, &mut self.needs);
                 if !self.rules.when.is_empty() {
@@ -198,15 +261,11 @@ impl WebhookImport {
                     "a condition that does not hold is answered with 204, a missing credential with 401",
                 );
             }
-            "incoming-payload-content-type" if item.text().is_some_and(|kind| kind.contains("json")) => {
-                report.works(&field, "");
+            "incoming-payload-content-type" if item.text().is_some_and(|kind| kind.contains("xml")) => {
+                report.refused(&field, "fnd reads no XML: let the sender send JSON, or read the body in the script");
             }
-            "incoming-payload-content-type" => {
-                report.not_here(
-                    &field,
-                    "a form is read as a form by its own content type, every other body as JSON",
-                );
-            }
+            // Conditions of the route read a form as a form by its own content type, every other body as JSON.
+            "incoming-payload-content-type" => report.differs(&field, "entry", "the values of the script are read by this type; `http.when` reads a form by the type that it has, every other body as JSON"),
             "parse-parameters-as-json" if item.items().is_empty() => report.works(&field, ""),
             "parse-parameters-as-json" => report.refused(
                 &field,
@@ -225,44 +284,97 @@ impl WebhookImport {
             | "success-http-response-code"
             | "include-command-output-in-response"
             | "include-command-output-in-response-on-error" => {}
-            _ => report.unknown(&field, "a hook has no such key"),
+            key => report.unknown(&field, &keys::unknown(key)),
         }
     }
 
+    /// Returns the name of a new variable of the script.
+    fn temporary(&self) -> String {
+        format!("_{}", self.reads.len() + 1)
+    }
+
+    /// An argument of the command. One that the request does not have is empty, as in webhook.
+    fn argument(&mut self, parameter: &NamedValue<'_>) {
+        let field = parameter.named("pass-arguments-to-command");
+        match value(parameter, &mut self.needs) {
+            Ok(found) => {
+                self.note(parameter, &field);
+                match found {
+                    HookValue::Word(word) => self.arguments.push(word),
+                    HookValue::Command(command) => {
+                        let name = self.temporary();
+                        self.reads.push(format!("{command}; {name}=$REPLY"));
+                        self.arguments.push(format!("\"${name}\""));
+                    }
+                }
+            }
+            Err(why) => self.report.refused(&field, &why),
+        }
+    }
+
+    /// Reports a value that is not quite what webhook passes.
+    fn note(&mut self, parameter: &NamedValue<'_>, field: &Field) {
+        let name = parameter.text_of("name").unwrap_or_default();
+        if parameter.text_of("source").as_deref() == Some("request") && name.eq_ignore_ascii_case("remote-addr") {
+            let note = "it is the address without the port; webhook passes `ADDRESS:PORT`";
+            self.report.differs(field, "entry", note);
+        }
+    }
+
+    /// A variable of the command. webhook sets none whose value the request does not have.
+    fn variable(&mut self, list: &str, name: &str, parameter: &NamedValue<'_>) {
+        let field = parameter.named(list);
+        let found = match value(parameter, &mut self.needs) {
+            Ok(found) => found,
+            Err(why) => return self.report.refused(&field, &why),
+        };
+        self.note(parameter, &field);
+        let (command, word) = match &found {
+            HookValue::Word(word) => (None, word.as_str()),
+            HookValue::Command(command) => (Some(command.as_str()), "\"$REPLY\""),
+        };
+        let temporary = self.temporary();
+        let set = if list == "pass-file-to-command" {
+            let decodes = parameter.get("base64decode").and_then(|item| item.truth());
+            let decode = if decodes.unwrap_or_default() {
+                " | base64 -d"
+            } else {
+                ""
+            };
+            // webhook removes these files after the command, and `$TMPDIR` goes with the run.
+            format!("{{ {temporary}=$TMPDIR/{name}; printf %s {word}{decode} >\"${temporary}\"; }}")
+        } else if command.is_some() {
+            format!("{temporary}=$REPLY")
+        } else {
+            return self.exports.push(format!("export {name}={word}"));
+        };
+        self.reads.push(match command {
+            Some(command) => format!("{command} && {set}"),
+            None => set,
+        });
+        self.exports
+            .push(format!("[[ -v {temporary} ]] && export {name}=\"${temporary}\""));
+    }
+
     /// `pass-environment-to-command`, and `pass-file-to-command`, whose variables name files.
-    fn variables(&mut self, list: &NamedValue<'_>, files: bool) {
+    fn variables(&mut self, list: &NamedValue<'_>) {
         for parameter in list.items() {
             let name = parameter.text_of("name").unwrap_or_default();
             // webhook puts this prefix before the name of a parameter without `envname`.
-            let name = parameter.text_of("envname").unwrap_or_else(|| format!("HOOK_{name}"));
+            let name = parameter.text_of("envname").unwrap_or_else(|| match list.key {
+                "pass-file-to-command" => format!("HOOK_{}", name.to_ascii_uppercase()),
+                _ => format!("HOOK_{name}"),
+            });
             let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.is_empty();
-            // Names that begin with `FND_` are fnd's own.
-            if !valid || name.starts_with("FND_") || name.starts_with(|c: char| c.is_ascii_digit()) {
+            let own = name.starts_with("FND_") || name.starts_with('_') || READ_ONLY.contains(&name.as_str());
+            if !valid || own || name.starts_with(|c: char| c.is_ascii_digit()) {
                 self.report.refused(
                     &parameter.named(list.key),
-                    &format!("`{name}` is no name of a variable: write `envname`"),
+                    &format!("`{name}` is no name that a variable can have here: write `envname` with another one"),
                 );
                 continue;
             }
-            match word(&parameter, &mut self.needs) {
-                Ok(word) if files => {
-                    let decode = if parameter
-                        .get("base64decode")
-                        .and_then(|item| item.truth())
-                        .unwrap_or_default()
-                    {
-                        " | base64 -d"
-                    } else {
-                        ""
-                    };
-                    self.exports.push(format!(
-                        // webhook removes these files after the command, and `$TMPDIR` goes with the run.
-                        "export {name}=$TMPDIR/{name}; printf %s {word}{decode} >\"${name}\""
-                    ));
-                }
-                Ok(word) => self.exports.push(format!("export {name}={word}")),
-                Err(why) => self.report.refused(&parameter.named(list.key), &why),
-            }
+            self.variable(list.key, &name, &parameter);
         }
         self.report.works(&list.field(), "entry");
     }
@@ -299,17 +411,17 @@ impl WebhookImport {
         // webhook answers with this sentence, and with success.
         for expression in &self.rules.script {
             conditions.push_str(&format!(
-                "{expression} || {{ echo 'Hook rules were not satisfied.'; exit; }}\n"
+                "missing=; {expression} && [[ -z $missing ]] || {{ echo 'Hook rules were not satisfied.'; exit; }}\n"
             ));
         }
-        if self.needs.body {
-            // Standard input can be read once, and several values may come from it.
-            code.line("body=$TMPDIR/body; cat >\"$body\"");
+        if self.needs.has(HookFunction::Payload) || self.needs.has(HookFunction::Entire) {
+            // webhook reads the body by this type.
+            let kind = hook.text_of("incoming-payload-content-type");
+            let kind = kind.map_or_else(|| "${CONTENT_TYPE-}".to_owned(), |kind| quoted(&kind));
+            code.line(format!("_kind={kind}"));
         }
-        for (needed, function) in [(self.needs.field, FIELD), (self.needs.payload, PAYLOAD)] {
-            if needed {
-                code.line(function);
-            }
+        for function in self.needs.functions() {
+            code.line(function.text());
         }
         // The headers come first, since the sentence about the rules below is already the body.
         if !self.headers.is_empty() {
@@ -333,29 +445,49 @@ impl WebhookImport {
         if !conditions.is_empty() {
             code.line(conditions.trim_end());
         }
-        for line in std::mem::take(&mut self.exports) {
+        for line in self.reads.drain(..).chain(self.exports.drain(..)) {
             code.line(line);
         }
+        let directory = hook.text_of("command-working-directory").unwrap_or_default();
         if let Some(item) = hook.get("command-working-directory") {
-            let directory = item.text().unwrap_or_default();
+            match directory.is_empty() || directory.starts_with('/') {
+                true => self.report.works(&item.field(), "entry"),
+                false => self.report.refused(&item.field(), ABSOLUTE),
+            }
+        }
+        if !directory.is_empty() {
             code.places.add(&directory, false);
             code.line(format!("cd {} || exit", quoted(&directory)));
-            self.report.works(&item.field(), "entry");
         }
         let Some(item) = hook.get("execute-command") else {
             return;
         };
-        let command = item.text().unwrap_or_default();
+        let mut command = item.text().unwrap_or_default();
+        if !command.starts_with('/') && !directory.is_empty() {
+            // webhook looks for the command in this directory then, and not in `PATH`.
+            command = format!(
+                "{}/{}",
+                directory.trim_end_matches('/'),
+                command.trim_start_matches("./")
+            );
+        }
         let program = if command.starts_with('/') {
             code.program(&command, self.scripts)
         } else {
             quoted(&command)
         };
+        if program.contains('/') && !command.starts_with('/') {
+            return self.report.refused(&item.field(), ABSOLUTE);
+        }
         let words = [&[program][..], &self.arguments].concat().join(" ");
         // webhook answers with both outputs of a command together.
         code.line(format!("exec {words} 2>&1"));
         let copied = if code.copied() { "the script was copied; " } else { "" };
-        let jq = if self.needs.payload { "; it needs `jq`" } else { "" };
+        let jq = if self.needs.has(HookFunction::Json) {
+            "; it needs `jq`"
+        } else {
+            ""
+        };
         let notes = code.put(&mut self.made);
         let note = format!("{copied}it runs in the sandbox, as a user of its own, with the default limits{jq}{notes}");
         self.report.differs(&item.field(), "entry", &note);

@@ -1,7 +1,7 @@
 //! Hooks as functions.
 
 use super::*;
-use crate::testing::{check_refused, only, table};
+use crate::tests::testing::{check_refused, only, table};
 
 fn made(text: &str) -> Imported {
     let documents = tree::parse("hooks.json", text.as_bytes()).unwrap();
@@ -47,8 +47,9 @@ fn a_hook_is_a_function_with_a_route() {
     assert_eq!(table["auth"].as_str(), Some("none"));
     assert!(!table.contains_key("async"));
     let code = code(&imported);
-    let end = "export WHO=\"$(payload user)\"\nexport HOOK_x=x\ncd /srv/app || exit\n\
-               exec \"$code\"/deploy.sh \"$(payload ref)\" 'it'\\''s' \"${HTTP_X_GITHUB_EVENT-}\" \"$(field a \"$QUERY_STRING\")\" 2>&1\n";
+    let end = "payload ref; _1=$REPLY\nheader HTTP_X_GITHUB_EVENT; _2=$REPLY\nfield a \"$QUERY_STRING\"; _3=$REPLY\n\
+               payload user && _4=$REPLY\n[[ -v _4 ]] && export WHO=\"$_4\"\nexport HOOK_x=x\ncd /srv/app || exit\n\
+               exec \"$code\"/deploy.sh \"$_1\" 'it'\\''s' \"$_2\" \"$_3\" 2>&1\n";
     assert!(code.ends_with(end), "{code}");
 }
 
@@ -71,9 +72,62 @@ fn rules_are_credentials_and_conditions() {
     );
     let when = table["when"].as_table().unwrap();
     assert_eq!(when["body.ref"].as_array().unwrap().len(), 2);
+    // For webhook, a rule about a value that is not there fails, also below `not`.
     assert_eq!(when["body.pusher.name"]["not"].as_str(), Some("bot"));
+    assert_eq!(when["body.pusher.name"]["matches"].as_str(), Some("^"));
     assert_eq!(when["query.q"]["matches"].as_str(), Some("^x"));
     assert_eq!(when["ip"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn values_and_expressions_in_one_place_are_one_expression() {
+    let imported = rule(&format!(
+        r#"{{"or": [{{"match": {{"type": "value", "value": "refs/heads/v1.0", {REF}}}}},
+        {{"match": {{"type": "regex", "regex": "^refs/tags/|x", {REF}}}}}]}}"#
+    ));
+    let when = route(&imported)["when"].clone();
+    let expected = r"^refs/heads/v1\.0$|(?:^refs/tags/|x)";
+    assert_eq!(when["body.ref"]["matches"].as_str(), Some(expected));
+}
+
+#[test]
+fn addresses_of_which_one_is_enough_are_one_list() {
+    let address = |range: &str| format!(r#"{{"match": {{"type": "ip-whitelist", "ip-range": "{range}"}}}}"#);
+    let either = |one: &str, other: &str| rule(&format!(r#"{{"or": [{}, {}]}}"#, address(one), address(other)));
+    let imported = either("192.0.2.0/24", "2001:db8::/32 ::1");
+    let ranges = route(&imported)["when"]["ip"].as_array().unwrap().clone();
+    assert_eq!(ranges.len(), 3);
+    for (one, other, why) in [
+        ("192.0.2.0/24", "192.0.2.x", "`192.0.2.x` is no address"),
+        ("192.0.2.0/33", "::1", "`192.0.2.0/33` is no address"),
+        ("::1", " ", "`ip-range` is missing"),
+    ] {
+        check_refused(&either(one, other).report, why, why);
+    }
+    let mixed = format!(
+        r#"{{"or": [{}, {{"match": {{"type": "value", "value": "a", {REF}}}}}]}}"#,
+        address("::1")
+    );
+    check_refused(&rule(&mixed).report, "a script cannot test addresses", &mixed);
+}
+
+/// Keys without which webhook does something else, and hooks of one name.
+#[test]
+fn what_a_hook_does_not_say_is_in_the_report() {
+    let imported = hook("");
+    let verdict = |name: &str| crate::tests::testing::row(&imported.report, name).verdict;
+    assert_eq!(verdict("http-methods"), FieldVerdict::Differs);
+    assert_eq!(verdict("command-working-directory"), FieldVerdict::Differs);
+    assert_eq!(verdict("trigger-rule"), FieldVerdict::Works);
+    let twice = made(r#"[{"id": "a", "execute-command": "x"}, {"id": "a", "execute-command": "y"}]"#);
+    check_refused(&twice.report, "another hook has this id", "");
+    let file = hook(r#", "pass-file-to-command": [{"source": "payload", "name": "logo", "base64decode": true}]"#);
+    let line = "payload logo && { _1=$TMPDIR/HOOK_LOGO; printf %s \"$REPLY\" | base64 -d >\"$_1\"; }\n\
+                [[ -v _1 ]] && export HOOK_LOGO=\"$_1\"\n";
+    assert!(code(&file).contains(line), "{}", code(&file));
+    let address = hook(r#", "pass-arguments-to-command": [{"source": "request", "name": "Remote-Addr"}]"#);
+    let row = crate::tests::testing::row(&address.report, "pass-arguments-to-command");
+    assert!(row.note.as_ref().unwrap().contains("without the port"), "{row:?}");
 }
 
 #[test]
@@ -82,8 +136,9 @@ fn a_rule_that_no_route_has_is_tested_by_the_script() {
         r#"{{"or": [{{"match": {{"type": "value", "value": "a", {REF}}}}},
         {{"not": {{"match": {{"type": "value", "value": "ping", "parameter": {{"source": "header", "name": "X-GitHub-Event"}}}}}}}}]}}"#
     ));
-    let expected =
-        "{ [[ \"$(payload ref)\" == a ]] || ! [[ \"${HTTP_X_GITHUB_EVENT-}\" == ping ]]; } || { echo 'Hook rules";
+    let expected = "missing=; if { { payload ref || ! missing=1; } && [[ $REPLY == a ]]; } || ! missing= || \
+                    ! { { header HTTP_X_GITHUB_EVENT || ! missing=1; } && [[ $REPLY == ping ]]; }; then missing=; \
+                    else ! missing=; fi && [[ -z $missing ]] || { echo 'Hook rules";
     assert!(code(&imported).contains(expected), "{}", code(&imported));
 }
 
@@ -118,6 +173,29 @@ fn an_answer_that_waits_for_nothing_has_the_message() {
     );
     let plain = route(&hook(""));
     assert_eq!(plain["answer"].to_string(), "{ status = 200 }");
+}
+
+/// As webhook does, which looks for the command with `exec.LookPath` of the joined path.
+#[test]
+fn a_command_without_a_path_is_one_of_the_directory() {
+    for (command, directory, expected) in [
+        (
+            "deploy.sh",
+            "/srv/app/",
+            "cd /srv/app/ || exit\nexec /srv/app/deploy.sh 2>&1\n",
+        ),
+        (
+            "./bin/deploy",
+            "/srv/app",
+            "cd /srv/app || exit\nexec /srv/app/bin/deploy 2>&1\n",
+        ),
+        ("make", "", "exec make 2>&1\n"),
+    ] {
+        let imported = made(&format!(
+            r#"[{{"id": "a", "execute-command": "{command}", "command-working-directory": "{directory}"}}]"#
+        ));
+        assert!(code(&imported).ends_with(expected), "{}", code(&imported));
+    }
 }
 
 #[test]
@@ -158,8 +236,24 @@ fn what_cannot_be_checked_is_refused() {
             "no single value",
         ),
         (
+            hook(r#", "pass-arguments-to-command": [{"source": "template", "name": "{{.ID}}"}]"#),
+            "no templates of Go",
+        ),
+        (
+            hook(r#", "incoming-payload-content-type": "application/xml""#),
+            "reads no XML",
+        ),
+        (
             hook(r#", "pass-environment-to-command": [{"source": "payload", "name": "a.b"}]"#),
             "write `envname`",
+        ),
+        (
+            hook(r#", "pass-environment-to-command": [{"source": "payload", "name": "a", "envname": "UID"}]"#),
+            "`UID` is no name",
+        ),
+        (
+            hook(r#", "pass-file-to-command": [{"source": "payload", "name": "a", "envname": "_2"}]"#),
+            "`_2` is no name",
         ),
         (
             hook(r#", "include-command-output-in-response": "maybe""#),
@@ -167,8 +261,16 @@ fn what_cannot_be_checked_is_refused() {
         ),
         (hook(r#", "success-http-response-code": 99"#), "from 200 to 599"),
         (hook(r#", "response-message": ["x"]"#), "it is a list"),
+        (
+            rule(
+                r#"{"match": {"type": "value", "value": "{{ getenv `TOKEN` }}", "parameter": {"source": "header", "name": "X-Token"}}}"#,
+            ),
+            "a template of Go",
+        ),
         (made(r#"[{"id": "x"}]"#), "the hook has none"),
         (made(r#"[{"id": "a b", "execute-command": "x"}]"#), "no path"),
+        (made(r#"[{"id": "a", "execute-command": "./x"}]"#), "an absolute path"),
+        (hook(r#", "command-working-directory": "app""#), "an absolute path"),
         (made(r#"["x"]"#), "expected a hook"),
         (made(r#"{"id": "x"}"#), "a list of hooks"),
         (made("[]"), "there is no hook"),

@@ -20,25 +20,22 @@ pub(super) struct Making<'s, 'd> {
 }
 
 /// Reasons for fields of every object that have no effect; empty: not worth a row.
-const EVERYWHERE: &[(&str, &str)] = &[
-    ("apiVersion", ""),
-    ("kind", ""),
-    ("metadata.name", ""),
-    (
-        "metadata.namespace",
-        "one machine has no namespaces; a directory of the functions directory is a group",
-    ),
-    ("metadata.annotations", "annotations are for programs of the cluster"),
-    ("metadata.creationTimestamp", ""),
-    ("metadata.generation", ""),
-    ("metadata.resourceVersion", ""),
-    ("metadata.uid", ""),
-    ("metadata.selfLink", ""),
-    ("metadata.managedFields", ""),
-    ("metadata.ownerReferences", "the cluster writes it"),
-    ("metadata.finalizers", "the cluster writes it"),
-    ("status", "the cluster writes it; `fndctl status` shows the state"),
-];
+const EVERYWHERE: &[(&str, &str)] = crate::texts! {
+    "apiVersion": "",
+    "kind": "",
+    "metadata.name": "",
+    "metadata.namespace": "one machine has no namespaces; a directory of the functions directory is a group",
+    "metadata.annotations": "annotations are for programs of the cluster",
+    "metadata.creationTimestamp": "",
+    "metadata.generation": "",
+    "metadata.resourceVersion": "",
+    "metadata.uid": "",
+    "metadata.selfLink": "",
+    "metadata.managedFields": "",
+    "metadata.ownerReferences": "the cluster writes it",
+    "metadata.finalizers": "the cluster writes it",
+    "status": "the cluster writes it; `fndctl status` shows the state",
+};
 
 impl<'d> Making<'_, 'd> {
     /// Sets a key to a value that a field says.
@@ -91,6 +88,13 @@ impl<'d> Making<'_, 'd> {
                 .find_map(reason)
                 .or_else(|| known.iter().find_map(reason))
         });
+    }
+
+    /// Reports the fields below `spec` that the schema of an object does not have, and that no row names.
+    pub(super) fn misspelt(&mut self, root: &Item<'d>, fields: &[&str]) {
+        if let Some(spec) = root.get("spec") {
+            spec.misspelt(&mut self.report, fields);
+        }
     }
 
     /// Takes a list of variables, as containers have them.

@@ -1,7 +1,7 @@
 //! A value of a document, with its path: what converters read. A value of another type than expected is reported as the
 //! Kubernetes API server says it.
 
-use super::report::{ConversionReport, Field};
+use super::report::{ConversionReport, Field, Row};
 use super::yaml::{Document, Value, YamlNode, YamlPosition};
 
 /// A value with its path and its document.
@@ -208,6 +208,31 @@ impl<'d> Item<'d> {
         of(self.value())
     }
 
+    /// Reports each field below that the schema does not have and that no row names. A row about a value around it does not say
+    /// that the field is misspelt. `fields` are the paths of the schema; one that ends with `.*` has any fields below it.
+    pub fn misspelt(&self, report: &mut ConversionReport, fields: &[&str]) {
+        let path = without_indexes(&self.path);
+        let is_field = |field: &&str| match field.strip_suffix(".*") {
+            Some(open) => path == open || path.strip_prefix(open).is_some_and(|rest| rest.starts_with('.')),
+            None => path == *field,
+        };
+        let is_above = |field: &&str| {
+            field
+                .strip_prefix(path.as_str())
+                .is_some_and(|rest| rest.starts_with('.'))
+        };
+        if !fields.iter().any(is_above) {
+            let field = self.field();
+            let is_named = |row: &Row| row.field == field.name && row.file == field.file && row.line == field.line;
+            if !fields.iter().any(is_field) && !report.rows.iter().any(is_named) {
+                report.unknown(&field, "no such field is known; Kubernetes would ignore it, too");
+            }
+            return;
+        }
+        let below = self.entries().into_iter().map(|(_, item)| item).chain(self.items());
+        below.for_each(|item| item.misspelt(report, fields));
+    }
+
     /// Reports each value below that has no row yet; `known` gives the reason of a path that has no effect here.
     pub fn leftover(&self, report: &mut ConversionReport, known: &dyn Fn(&str) -> Option<&'static str>) {
         self.leftover_since(self.node.at.0, report, known);
@@ -244,4 +269,13 @@ impl<'d> Item<'d> {
             item.leftover_since(first, report, known);
         }
     }
+}
+
+/// Returns a path without the places in lists: `spec.env[0].name` is `spec.env.name`.
+fn without_indexes(path: &str) -> String {
+    let mut names = String::new();
+    for part in path.split('[') {
+        names.push_str(part.split_once(']').map_or(part, |(_, rest)| rest));
+    }
+    names
 }

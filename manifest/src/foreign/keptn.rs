@@ -19,25 +19,78 @@ const NO_RUNNER: &str = "Forbidden! Either Container, Python, or Deno field must
 const TWO_RUNNERS: &str = "Forbidden! Only one of Container, Python, or Deno field can be defined";
 
 /// Fields of Keptn that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = &[
-    ("spec.imagePullSecrets", "no image is pulled"),
-    (
-        "spec.serviceAccount",
+const KNOWN: &[(&str, &str)] = crate::texts! {
+    "spec.imagePullSecrets": "no image is pulled",
+    "spec.serviceAccount":
         "there is no cluster to be somebody in; each function is a user of its own (`[sandbox] user`)",
-    ),
-    (
-        "spec.automountServiceAccountToken",
-        "there is no cluster, so no token of one",
-    ),
-    (
-        "spec.checkType",
-        "fnd runs the task as soon as its file is there; hooks (`[hooks]`) order functions",
-    ),
-    ("spec.app", "there is no application of a cluster"),
-    ("spec.appVersion", "there is no application of a cluster"),
-    ("spec.workload", "there is no application of a cluster"),
-    ("spec.workloadVersion", "there is no application of a cluster"),
-    ("spec.type", "fnd runs the task as soon as its file is there"),
+    "spec.automountServiceAccountToken": "there is no cluster, so no token of one",
+    "spec.checkType": "fnd runs the task as soon as its file is there; hooks (`[hooks]`) order functions",
+    "spec.app": "there is no application of a cluster",
+    "spec.appVersion": "there is no application of a cluster",
+    "spec.workload": "there is no application of a cluster",
+    "spec.workloadVersion": "there is no application of a cluster",
+    "spec.type": "fnd runs the task as soon as its file is there",
+};
+
+/// The fields of both kinds below `spec` (`lifecycle.keptn.sh` from v1alpha1 to v1, and KEP 90).
+const FIELDS: [&str; 36] = [
+    "spec.function.name",
+    "spec.function.functionRef.name",
+    "spec.function.inline.code",
+    "spec.function.httpRef.url",
+    "spec.function.configMapRef.name",
+    "spec.function.parameters.map.*",
+    "spec.function.secureParameters.secret",
+    "spec.function.cmdParameters",
+    "spec.python.functionRef.name",
+    "spec.python.inline.code",
+    "spec.python.httpRef.url",
+    "spec.python.configMapRef.name",
+    "spec.python.parameters.map.*",
+    "spec.python.secureParameters.secret",
+    "spec.python.cmdParameters",
+    "spec.deno.functionRef.name",
+    "spec.deno.inline.code",
+    "spec.deno.httpRef.url",
+    "spec.deno.configMapRef.name",
+    "spec.deno.parameters.map.*",
+    "spec.deno.secureParameters.secret",
+    "spec.deno.cmdParameters",
+    "spec.container.*",
+    "spec.runtime",
+    "spec.retries",
+    "spec.retryInterval",
+    "spec.RetryInterval",
+    "spec.timeout",
+    "spec.ttlSecondsAfterFinished",
+    "spec.serviceAccount.name",
+    "spec.automountServiceAccountToken.type",
+    "spec.imagePullSecrets.*",
+    "spec.taskDefinition",
+    "spec.context.*",
+    "spec.parameters.map.*",
+    "spec.secureParameters.secret",
+];
+
+/// Fields of a task alone.
+const TASK_FIELDS: [&str; 6] = [
+    "spec.checkType",
+    "spec.type",
+    "spec.app",
+    "spec.appVersion",
+    "spec.workload",
+    "spec.workloadVersion",
+];
+
+/// The fields of a context, in the order in which Keptn writes them. It writes those without a value, too, but for the last.
+const CONTEXT: [&str; 7] = [
+    "workloadName",
+    "appName",
+    "appVersion",
+    "workloadVersion",
+    "taskType",
+    "objectType",
+    "metadata",
 ];
 
 impl<'d> Making<'_, 'd> {
@@ -63,6 +116,7 @@ impl<'d> Making<'_, 'd> {
             }
         }
         self.leftover(&object.root, KNOWN);
+        self.misspelt(&object.root, &FIELDS);
     }
 
     /// Makes the function of a task: that of its definition, with what the task says.
@@ -92,14 +146,29 @@ impl<'d> Making<'_, 'd> {
         self.keptn_parameters(object.root.get("spec.parameters").as_ref(), false);
         self.keptn_secret(object.root.get("spec.secureParameters.secret").as_ref(), true);
         if let Some(context) = object.root.get("spec.context") {
-            self.report.works(&context.field(), "context");
-            for (name, item) in context.entries() {
-                self.made
-                    .manifest
-                    .set_in("context", name, item.toml(), Some(&item.field()));
-            }
+            self.keptn_context(&context);
         }
         self.leftover(&object.root, KNOWN);
+        let fields: Vec<&str> = FIELDS.into_iter().chain(TASK_FIELDS).collect();
+        self.misspelt(&object.root, &fields);
+    }
+
+    /// Takes the context, as Keptn writes it into the variable.
+    fn keptn_context(&mut self, context: &Item<'d>) {
+        self.report.works(&context.field(), "context");
+        for name in CONTEXT {
+            match context.get(name) {
+                Some(item) => {
+                    let field = item.field();
+                    self.made.manifest.set_in("context", name, item.toml(), Some(&field));
+                }
+                None if name == "metadata" => {}
+                None => self.made.manifest.set_in("context", name, "", None),
+            }
+        }
+        for (_, item) in context.entries().iter().filter(|(name, _)| !CONTEXT.contains(name)) {
+            self.report.unknown(&item.field(), "Keptn's context has no such field");
+        }
     }
 
     /// Takes the code of a definition, or of the one that it names.

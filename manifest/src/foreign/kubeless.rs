@@ -29,37 +29,48 @@ const RUNTIMES: &[(&str, &str, &str, &str)] = &[
 const CHECKSUM: &str = "a checksum has the form sha256:DIGITS";
 
 /// Fields of Kubeless that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = &[
-    (
-        "spec.service",
-        "there is no Service: `fndctl invoke`, a route (`[[http]]`) and the socket reach the function",
-    ),
-    ("spec.deployment.apiVersion", ""),
-    ("spec.deployment.kind", ""),
-    ("spec.deployment.metadata", "there is no Deployment of a cluster"),
-    ("spec.deployment.status", ""),
-    (
-        "spec.horizontalPodAutoscaler.spec.metrics",
-        "workers are started when calls wait, up to `pool.max`",
-    ),
-    ("spec.horizontalPodAutoscaler.spec.scaleTargetRef", ""),
-    ("spec.horizontalPodAutoscaler.apiVersion", ""),
-    ("spec.horizontalPodAutoscaler.kind", ""),
-    ("spec.horizontalPodAutoscaler.metadata", ""),
-    ("spec.horizontalPodAutoscaler.status", ""),
+const KNOWN: &[(&str, &str)] = crate::texts! {
+    "spec.service": "there is no Service: `fndctl invoke`, a route (`[[http]]`) and the socket reach the function",
+    "spec.type": "each function can be called; a schedule and a topic are triggers of their own",
+    "spec.topic": "a topic is `[[event]]`, or `[[nats]]` for JetStream",
+    "spec.schedule": "write it as `cron` of `[[schedule]]`",
+    "spec.deployment.apiVersion": "",
+    "spec.deployment.kind": "",
+    "spec.deployment.metadata": "there is no Deployment of a cluster",
+    "spec.deployment.status": "",
+    "spec.horizontalPodAutoscaler.spec.metrics": "workers are started when calls wait, up to `pool.max`",
+    "spec.horizontalPodAutoscaler.spec.scaleTargetRef": "",
+    "spec.horizontalPodAutoscaler.apiVersion": "",
+    "spec.horizontalPodAutoscaler.kind": "",
+    "spec.horizontalPodAutoscaler.metadata": "",
+    "spec.horizontalPodAutoscaler.status": "",
+};
+
+/// The fields of a function below `spec` (`k8s.io/v1` and `kubeless.io/v1beta1`).
+const FIELDS: [&str; 13] = [
+    "spec.handler",
+    "spec.runtime",
+    "spec.function",
+    "spec.function-content-type",
+    "spec.checksum",
+    "spec.deps",
+    "spec.timeout",
+    "spec.type",
+    "spec.topic",
+    "spec.schedule",
+    "spec.deployment.*",
+    "spec.service.*",
+    "spec.horizontalPodAutoscaler.*",
 ];
 
 /// Fields of triggers without effect.
-const TRIGGER_KNOWN: &[(&str, &str)] = &[
-    (
-        "spec.ingress-enabled",
-        "the public listener (`[http] listen`) has the routes",
-    ),
-    ("spec.tls", "certificates are `[http] tls` of fnd.toml"),
-    ("spec.tls-secret-name", "certificates are `[http] tls` of fnd.toml"),
-    ("spec.tls-acme", "certificates are `[http] tls` of fnd.toml"),
-    ("spec.gateway", "there is no ingress controller"),
-];
+const TRIGGER_KNOWN: &[(&str, &str)] = crate::texts! {
+    "spec.ingress-enabled": "the public listener (`[http] listen`) has the routes",
+    "spec.tls": "certificates are `[http] tls` of fnd.toml",
+    "spec.tls-secret-name": "certificates are `[http] tls` of fnd.toml",
+    "spec.tls-acme": "certificates are `[http] tls` of fnd.toml",
+    "spec.gateway": "there is no ingress controller",
+};
 
 impl<'d> Making<'_, 'd> {
     /// Makes a function, and its triggers.
@@ -108,6 +119,7 @@ impl<'d> Making<'_, 'd> {
         self.kubeless_deployment(&spec);
         self.triggers_of(object.name);
         self.leftover(&object.root, KNOWN);
+        self.misspelt(&object.root, &FIELDS);
     }
 
     fn kubeless_runtime(

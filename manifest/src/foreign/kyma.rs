@@ -16,6 +16,47 @@ const PROFILES: [(&str, &str, &str); 5] = [
     ("XL", "2G", "1600m"),
 ];
 
+/// The fields of a function below `spec` (`v1alpha1`, `v1alpha2`, and the version before them).
+const FIELDS: [&str; 37] = [
+    "spec.runtime",
+    "spec.runtimeImageOverride",
+    "spec.function",
+    "spec.functionContentType",
+    "spec.size",
+    "spec.timeout",
+    "spec.source",
+    "spec.source.inline.source",
+    "spec.source.inline.dependencies",
+    "spec.source.gitRepository.url",
+    "spec.source.gitRepository.reference",
+    "spec.source.gitRepository.baseDir",
+    "spec.source.gitRepository.auth.type",
+    "spec.source.gitRepository.auth.secretName",
+    "spec.sourceType",
+    "spec.type",
+    "spec.reference",
+    "spec.baseDir",
+    "spec.deps",
+    "spec.env.*",
+    "spec.labels.*",
+    "spec.annotations.*",
+    "spec.replicas",
+    "spec.minReplicas",
+    "spec.maxReplicas",
+    "spec.scaleConfig.minReplicas",
+    "spec.scaleConfig.maxReplicas",
+    "spec.profile",
+    "spec.buildProfile",
+    "spec.resources.*",
+    "spec.buildResources.*",
+    "spec.resourceConfiguration.*",
+    "spec.secretMounts.*",
+    "spec.template.*",
+    "spec.podSecurityContext.*",
+    "spec.containerSecurityContext.*",
+    "spec.customRuntimeConfiguration.*",
+];
+
 /// Variables that Kyma sets itself.
 const RESERVED: [&str; 8] = [
     "FUNC_RUNTIME",
@@ -29,42 +70,27 @@ const RESERVED: [&str; 8] = [
 ];
 
 /// Fields of Kyma that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = &[
-    ("spec.runtimeImageOverride", "fnd runs no images"),
-    ("spec.template", "there is no Pod of a cluster"),
-    ("spec.annotations", "annotations are for programs of the cluster"),
-    (
-        "spec.podSecurityContext",
-        "each function is a user of its own in a sandbox",
-    ),
-    (
-        "spec.containerSecurityContext",
-        "each function is a user of its own in a sandbox",
-    ),
-    ("spec.resourceConfiguration.build", "builds have limits of fnd's own"),
-    ("spec.buildResources", "builds have limits of fnd's own"),
-    (
-        "spec.customRuntimeConfiguration",
-        "a runtime of one's own is a directory: docs/new-runtime.md",
-    ),
-];
+const KNOWN: &[(&str, &str)] = crate::texts! {
+    "spec.runtimeImageOverride": "fnd runs no images",
+    "spec.template": "there is no Pod of a cluster",
+    "spec.annotations": "annotations are for programs of the cluster",
+    "spec.podSecurityContext": "each function is a user of its own in a sandbox",
+    "spec.containerSecurityContext": "each function is a user of its own in a sandbox",
+    "spec.resourceConfiguration.build": "builds have limits of fnd's own",
+    "spec.buildResources": "builds have limits of fnd's own",
+    "spec.customRuntimeConfiguration": "a runtime of one's own is a directory: docs/new-runtime.md",
+};
 
 /// Fields of subscriptions and rules without effect.
-const TRIGGER_KNOWN: &[(&str, &str)] = &[
-    ("spec.id", "the cluster writes it"),
-    ("spec.protocol", "events come to `/v1/events`"),
-    ("spec.protocolsettings", "events come to `/v1/events`"),
-    (
-        "spec.config",
-        "a function's `[pool]` and `[queue]` say how many events it takes at once",
-    ),
-    (
-        "spec.gateway",
-        "there is no gateway: the public listener has the routes",
-    ),
-    ("spec.corsPolicy", "`[[http]] cors` names origins"),
-    ("spec.timeout", "`limits.timeout` is the function's"),
-];
+const TRIGGER_KNOWN: &[(&str, &str)] = crate::texts! {
+    "spec.id": "the cluster writes it",
+    "spec.protocol": "events come to `/v1/events`",
+    "spec.protocolsettings": "events come to `/v1/events`",
+    "spec.config": "a function's `[pool]` and `[queue]` say how many events it takes at once",
+    "spec.gateway": "there is no gateway: the public listener has the routes",
+    "spec.corsPolicy": "`[[http]] cors` names origins",
+    "spec.timeout": "`limits.timeout` is the function's",
+};
 
 impl<'d> Making<'_, 'd> {
     /// Makes a function, its subscriptions and its routes.
@@ -99,6 +125,7 @@ impl<'d> Making<'_, 'd> {
             }
         }
         self.leftover(&object.root, KNOWN);
+        self.misspelt(&object.root, &FIELDS);
     }
 
     fn kyma_runtime(&mut self, spec: &Item<'d>) -> &'static str {
@@ -108,9 +135,16 @@ impl<'d> Making<'_, 'd> {
             return "node";
         };
         let word = item.text(&mut self.report).unwrap_or_default();
-        let runtime = match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
-            "nodejs" => "node",
-            "python" => "python",
+        let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        let version: u32 = word
+            .strip_prefix(name)
+            .and_then(|version| version.parse().ok())
+            .unwrap_or(0);
+        let runtime = match name {
+            // Kyma has had the even versions from 6 on, those with long support.
+            "nodejs" if version >= 6 && version.is_multiple_of(2) => "node",
+            // `python312` is 3.12.
+            "python" if version.to_string().starts_with('3') && version > 30 => "python",
             _ => {
                 // The function is refused. With any runtime, its other fields can still be checked.
                 self.refuse(&item, &format!("runtime should be one of [nodejs python] with a version, such as nodejs22 or python312 (got \"{word}\")"));

@@ -50,6 +50,8 @@ const KINDS: &[(&str, &str, ObjectKind)] = &[
     ("options.keptn.sh", "*", ObjectKind::NotHere),
     ("metrics.keptn.sh", "*", ObjectKind::NotHere),
     ("kubeless.io", "Function", ObjectKind::KubelessFunction),
+    // The first versions of Kubeless, before its resources had a group of their own.
+    ("k8s.io", "Function", ObjectKind::KubelessFunction),
     ("kubeless.io", "CronJobTrigger", ObjectKind::CronJobTrigger),
     ("kubeless.io", "HTTPTrigger", ObjectKind::HttpTrigger),
     ("kubeless.io", "NATSTrigger", ObjectKind::QueueTrigger),

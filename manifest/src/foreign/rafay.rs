@@ -7,47 +7,23 @@ use super::objects::Object;
 use super::yaml::Value;
 
 /// Fields of Rafay that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = &[
-    (
-        "metadata.project",
-        "there are no projects; a directory of the functions directory is a group",
-    ),
-    ("metadata.displayName", ""),
-    (
-        "spec.config.successCondition",
-        "an answer is a success, an exception is none",
-    ),
-    ("spec.config.function.image", "fnd runs no images"),
-    (
-        "spec.config.function.skipBuild",
-        "fnd builds when dependencies or code change",
-    ),
-    (
-        "spec.config.function.languageVersion",
-        "the version that is installed runs: `fndctl runtimes` shows it",
-    ),
-    (
-        "spec.config.function.statusRepositoryOptions",
-        "fnd stores results itself: `fndctl result`",
-    ),
-    (
-        "spec.config.function.targetPlatforms",
-        "the function runs on this machine",
-    ),
-    ("spec.config.function.imageUploadCredentials", "no image is made"),
-    ("spec.config.function.kubeConfigOptions", "there is no cluster"),
-    ("spec.config.function.kubeOptions", "there is no cluster"),
-    (
-        "spec.outputs",
-        "the result of the function has them all: `fndctl result`",
-    ),
-    ("spec.sharing", "there are no projects"),
-    ("spec.version", "releases have the hash of their content"),
-    (
-        "spec.secret",
-        "fnd keeps secrets itself: `fndctl secret set NAME`, and `[secrets]` of the manifest",
-    ),
-];
+const KNOWN: &[(&str, &str)] = crate::texts! {
+    "metadata.project": "there are no projects; a directory of the functions directory is a group",
+    "metadata.displayName": "",
+    "spec.config.successCondition": "an answer is a success, an exception is none",
+    "spec.config.function.image": "fnd runs no images",
+    "spec.config.function.skipBuild": "fnd builds when dependencies or code change",
+    "spec.config.function.languageVersion": "the version that is installed runs: `fndctl runtimes` shows it",
+    "spec.config.function.statusRepositoryOptions": "fnd stores results itself: `fndctl result`",
+    "spec.config.function.targetPlatforms": "the function runs on this machine",
+    "spec.config.function.imageUploadCredentials": "no image is made",
+    "spec.config.function.kubeConfigOptions": "there is no cluster",
+    "spec.config.function.kubeOptions": "there is no cluster",
+    "spec.outputs": "the result of the function has them all: `fndctl result`",
+    "spec.sharing": "there are no projects",
+    "spec.version": "releases have the hash of their content",
+    "spec.secret": "fnd keeps secrets itself: `fndctl secret set NAME`, and `[secrets]` of the manifest",
+};
 
 impl<'d> Making<'_, 'd> {
     /// Makes a function of a driver; a driver of another form is refused in the report.

@@ -151,10 +151,54 @@ impl ConversionReport {
         self.rows.iter().any(|row| row.verdict == FieldVerdict::Refused)
     }
 
-    /// Sorts the rows by file and line.
+    /// Takes over a mistake that the judge has found in what was made of a field: no row of this field says that it works. A
+    /// mistake of no field has a row of its own.
+    pub fn refuse(&mut self, problem: &Diagnostic) {
+        let is_place = |row: &&mut Row| {
+            let place = problem.place.as_ref();
+            Some(&row.file) == problem.file.as_ref() && place.is_some_and(|place| place.line == row.line)
+        };
+        let works = |row: &&mut Row| matches!(row.verdict, FieldVerdict::Works | FieldVerdict::Differs);
+        // The message begins with the name of the field.
+        let named = |row: &&mut Row| problem.message.starts_with(&format!("`{}`: ", row.field));
+        let help = problem.help.iter().map(|help| format!(": {help}"));
+        let note: String = std::iter::once(problem.message.clone()).chain(help).collect();
+        let mut found = false;
+        for row in self.rows.iter_mut().filter(is_place).filter(named) {
+            // Several functions may be made of one field.
+            found |= row.note.as_ref() == Some(&note);
+            if works(&row) {
+                row.verdict = FieldVerdict::Refused;
+                row.note = Some(note.clone());
+                found = true;
+            }
+        }
+        if !found {
+            let field = Field {
+                file: problem.file.clone().unwrap_or_default(),
+                name: "function.toml".to_owned(),
+                line: problem.place.as_ref().map_or(1, |place| place.line),
+                column: problem.place.as_ref().map_or(1, |place| place.column),
+                excerpt: String::new(),
+            };
+            self.refused(&field, &note);
+        }
+    }
+
+    /// Sorts the rows by file and line. Of rows that say the same of one place, the first one stays.
     pub fn sort(&mut self) {
-        self.rows
-            .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        fn place(row: &Row) -> (&str, u32, u32) {
+            (row.file.as_str(), row.line, row.column)
+        }
+        self.rows.sort_by(|a, b| place(a).cmp(&place(b)));
+        let mut kept: Vec<Row> = Vec::with_capacity(self.rows.len());
+        for row in self.rows.drain(..) {
+            let mut here = kept.iter().rev().take_while(|known| place(known) == place(&row));
+            if !here.any(|known| *known == row) {
+                kept.push(row);
+            }
+        }
+        self.rows = kept;
     }
 
     /// Keeps the rows of fields that do not simply work, at most so many: mistakes first, then by file and line. Returns how
@@ -205,5 +249,59 @@ impl Row {
         let mut diagnostic = diagnostic.in_file(&self.file);
         diagnostic.place = Some(self.source().place());
         Some(diagnostic)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_judge_refuses_does_not_work() {
+        let field = |name: &str, line| Field {
+            file: "a.service".to_owned(),
+            name: name.to_owned(),
+            line,
+            column: 1,
+            excerpt: String::new(),
+        };
+        let mut report = ConversionReport::default();
+        report.works(&field("MemoryMax=", 3), "limits.memory");
+        report.works(&field("User=", 4), "sandbox.user");
+        let mut problem = Diagnostic::error("bad-value", "`MemoryMax=`: it is too much").in_file("a.service");
+        problem.place = Some(field("MemoryMax=", 3).place());
+        report.refuse(&problem);
+        assert_eq!(report.rows[0].verdict, FieldVerdict::Refused);
+        assert_eq!(report.rows[1].verdict, FieldVerdict::Works);
+        report.refuse(&Diagnostic::error("impossible", "two keys exclude each other"));
+        let last = report.rows.last().unwrap();
+        assert_eq!(
+            (last.verdict, last.field.as_str()),
+            (FieldVerdict::Refused, "function.toml")
+        );
+    }
+
+    /// Two functions of one program have the same user.
+    #[test]
+    fn a_field_of_several_functions_is_refused_once_with_the_fix() {
+        let field = Field {
+            file: "a.conf".to_owned(),
+            name: "user".to_owned(),
+            line: 3,
+            column: 1,
+            excerpt: String::new(),
+        };
+        let mut report = ConversionReport::default();
+        let mut problem = Diagnostic::error("not-allowed", "`user`: it is not allowed").with_help("add it to `allow`");
+        problem = problem.in_file("a.conf");
+        problem.place = Some(field.place());
+        for _ in 0..2 {
+            report.works(&field, "sandbox.user");
+            report.refuse(&problem);
+        }
+        report.sort();
+        assert_eq!(report.rows.len(), 1);
+        let note = report.rows[0].note.as_deref();
+        assert_eq!(note, Some("`user`: it is not allowed: add it to `allow`"));
     }
 }

@@ -3,7 +3,7 @@
 use super::item::Item;
 use super::objects::{ObjectKind, Objects};
 use super::yaml::{Document, documents};
-use super::{ConversionReport, function, functions, listed};
+use super::{ConversionReport, FieldVerdict, function, functions, listed};
 use crate::function::listing::ListedYaml;
 use proptest::prelude::*;
 use std::path::Path;
@@ -194,5 +194,52 @@ fn a_trigger_of_kubeless_has_the_paths_of_its_ingress() {
         assert_eq!(route["host"].as_str(), Some("a.example"));
         assert_eq!(route["auth"].as_str(), Some("none"));
         assert_eq!(route["methods"].as_array().unwrap().len(), 5);
+    }
+}
+
+/// A misspelt field is named, also below a value that is refused, and a version that Kyma never had is refused.
+#[test]
+fn a_misspelt_field_is_named() {
+    let function =
+        |api: &str, spec: &str| format!("apiVersion: {api}\nkind: Function\nmetadata: {{name: f}}\nspec:\n{spec}");
+    let keptn = "apiVersion: lifecycle.keptn.sh/v1\nkind: KeptnTaskDefinition\nmetadata: {name: f}\nspec:\n";
+    let kyma = "serverless.kyma-project.io/v1alpha2";
+    for (text, field, verdict) in [
+        (
+            format!("{keptn}  deno:\n    inlineRef:\n      code: x\n"),
+            "spec.deno.inlineRef",
+            FieldVerdict::Unknown,
+        ),
+        (
+            format!("{keptn}  deno:\n    inline:\n      coode: x\n"),
+            "spec.deno.inline.coode",
+            FieldVerdict::Unknown,
+        ),
+        (
+            function(kyma, "  runtime: nodejs22\n  source:\n    inlin:\n      source: x\n"),
+            "spec.source.inlin",
+            FieldVerdict::Unknown,
+        ),
+        (
+            function(
+                kyma,
+                "  runtime: nodejs5\n  source:\n    inline:\n      source: x\n  foo: bar\n",
+            ),
+            "spec.runtime",
+            FieldVerdict::Refused,
+        ),
+        (
+            function(
+                "k8s.io/v1",
+                "  handler: a.b\n  runtime: python3.7\n  function: x\n  type: HTTP\n",
+            ),
+            "spec.handler",
+            FieldVerdict::Works,
+        ),
+    ] {
+        let found = documents("f.yaml", text.as_bytes()).unwrap();
+        let (_, report) = functions(&found);
+        let row = report.rows.iter().find(|row| row.field == field);
+        assert_eq!(row.map(|row| row.verdict), Some(verdict), "{text}{report:?}");
     }
 }

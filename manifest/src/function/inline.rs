@@ -1,5 +1,5 @@
 //! Finds a manifest inside the code: a comment block `# /// fnd` ... `# ///`, or with `//` or `--`, in the form of Python's PEP
-//! 723.
+//! 723; or `[tool.fnd]` in the metadata of a Python script, `# /// script`.
 //!
 //! The markers begin at the start of a line. They also count inside a string or here-document, because no language is
 //! parsed here.
@@ -51,9 +51,15 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
         }
         let here = Source::of_lines(file, std::iter::once((number, "", lossy(line).as_str())));
         let Some(rest) = line.strip_prefix(block.prefix.as_bytes()) else {
-            return Err(Box::new(
-                unterminated(block).with_note(format!("line {number} is not a comment")),
-            ));
+            let problem = unterminated(block).with_note(format!("line {number} is not a comment"));
+            let prefix = block.prefix;
+            let help =
+                format!("write `{prefix}` on the empty line {number}, or end the block above it with `{prefix} ///`");
+            return Err(Box::new(if line.is_empty() {
+                problem.with_help(help)
+            } else {
+                problem
+            }));
         };
         let (gap, rest) = match rest {
             [b' ' | b'\t', rest @ ..] => (1, rest),
@@ -79,17 +85,23 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
     if let Some(block) = open {
         return Err(Box::new(unterminated(&block)));
     }
-    if found.is_none()
-        && let Some(problem) = near_block::near_miss(file, &lossy(head(bytes)))
-    {
+    let text = lossy(head(bytes));
+    if let Some(problem) = near_block::unread_table(file, &text) {
         return Err(Box::new(problem));
     }
-    let lines = found.as_ref().map(|lines| {
-        lines
-            .iter()
-            .map(|(number, prefix, line)| (*number, *prefix, line.as_str()))
-    });
-    Ok(lines.map(|lines| Source::of_lines(file, lines)))
+    let table = near_block::tool_table(file, &text);
+    let Some(lines) = &found else {
+        return near_block::near_miss(file, &text).map_or(Ok(table), |problem| Err(Box::new(problem)));
+    };
+    if table.is_some() {
+        let message = "the file has a block `# /// fnd`, and `[tool.fnd]` in its block `# /// script`";
+        let problem = Diagnostic::error("inline-block", message).in_file(file);
+        return Err(Box::new(problem.with_help("write all keys in one of the two")));
+    }
+    let lines = lines
+        .iter()
+        .map(|(number, prefix, line)| (*number, *prefix, line.as_str()));
+    Ok(Some(Source::of_lines(file, lines)))
 }
 
 /// Returns a warning if the file has the metadata of a Python script, which is no manifest.

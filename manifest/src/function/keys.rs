@@ -32,7 +32,7 @@ pub use runs::{
     BackoffKeys, Isolation, JitterKey, OverlapKey, PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn,
 };
 pub use source::SourceTable;
-pub use triggers::{EventSubscription, FileTrigger, HttpRoute, RouteAnswer, Schedule};
+pub use triggers::{EventSubscription, FileTrigger, HttpRoute, RouteAnswer, Schedule, ScheduledAt};
 
 use super::{MappedSecret, Mode};
 use crate::json_text::JsonText;
@@ -47,7 +47,7 @@ use std::collections::BTreeMap;
 /// The manifest of a function.
 pub const SCHEMA: Schema = Schema {
     keys: Manifest::KEYS,
-    what: "a function's manifest",
+    what: crate::schema::MANIFEST,
 };
 
 const NAMES: ValueKind = List(&Text(TextKind::Name));
@@ -59,6 +59,13 @@ keys! {
         secret = Text(TextKind::Name), example "db-password", required true;
         /// How the function gets it: a file below `$CREDENTIALS_DIRECTORY`, or a variable too.
         as = Word(&["file", "env"]), default "file", example "env";
+    }
+}
+
+keys! {
+    const INPUT {
+        /// JSON Schema (2020-12) that each payload must match: a file beside the code, or the schema itself as a table.
+        schema = Either(&Text(TextKind::Relative), &JsonTable), example "input.schema.json", required true;
     }
 }
 
@@ -79,7 +86,7 @@ keys! {
         enabled: bool = Bool, default true, example false;
         /// How the function is run; `auto` finds out from the code, without running it.
         mode = Word(&["auto", "script", "handler", "service", "http"]), default "auto", example "script";
-        /// Whether the function runs once for each content of its file; `auto`: only a script without any trigger does.
+        /// Whether the function runs once for each content of its file; `auto`: only a script without any trigger, `[input]` and `mcp` does.
         on_load = Either(&Bool, &Word(&["auto"])), default "auto", example false;
         /// What the function does, for people.
         description: String = Text(TextKind::Any), example "Checks the disk";
@@ -97,6 +104,10 @@ keys! {
         interpreter_args: Vec<String> = TEXTS, example ["-u"];
         /// Payload if the trigger has none.
         data: Option<Json> = Json, example { url = "https://example.com" };
+        /// The payloads that the function takes.
+        input = Table(INPUT);
+        /// Whether agents may call the function as a tool of the Model Context Protocol.
+        mcp: bool [default, skip_serializing_if = "std::ops::Not::not"] = Bool, default false, example true;
         /// Context that the function gets, as JSON in `KEPTN_CONTEXT` and `CONTEXT`.
         context: Option<JsonText> = JsonTable, example { appName = "shop" };
         /// Packages that the function needs: a list, or a file of its directory. Default: what its runtime finds in the file or the directory; `[]` installs nothing.
@@ -170,6 +181,9 @@ keys! {
         runtime: String,
         /// The file that runs, relative to the code directory.
         entry: String,
+        /// The schema of its payloads (`[input] schema`), wherever it is written.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input_schema: Option<Json>,
         /// Paths of the keys in the function's own manifest, such as `limits.timeout`, sorted. All other values are defaults.
         #[serde(default)]
         written: Vec<String>,

@@ -41,7 +41,7 @@ pub enum EntryKind {
 /// A function of the directory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListedFunction {
-    /// Its name.
+    /// Its name; a name that several files claim is in `clashes`.
     pub name: FunctionName,
     /// Name of its entry in the directory: the code file, the archive, the directory in directory form, or the manifest if
     /// that says where the code comes from.
@@ -72,7 +72,7 @@ pub struct Listing {
 /// A function that several files claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clash {
-    /// The function.
+    /// The name that the files claim.
     pub function: FunctionName,
     /// The names of the files.
     pub files: Vec<String>,

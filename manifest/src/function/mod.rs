@@ -9,7 +9,6 @@
 //! - `detect`: finds out whether code is a handler; one file for each language
 //! - `env_file`: files of `KEY=VALUE` lines
 //! - `env_values`: whether a file has values of `[env]`
-//! - `event_schema`: JSON Schemas of events
 //! - `file`: values of `[[file]]`
 //! - `forms`: which files of a directory are functions
 //! - `inline`: manifests in comments of the code
@@ -18,6 +17,7 @@
 //! - `nats`: values of `[[nats]]` and `[events.nats]`
 //! - `near_block`: comments that look like a manifest but are none
 //! - `network`: values of `sandbox.network`
+//! - `payload_schema`: JSON Schemas of events and inputs
 //! - `project`: Python projects whose files would be functions
 //! - `route`: values of `[[http]]`
 //! - `sandbox`: values of `[sandbox]`
@@ -27,7 +27,6 @@ pub mod credentials;
 pub mod detect;
 pub mod env_file;
 pub mod env_values;
-pub mod event_schema;
 pub mod file;
 pub mod forms;
 pub mod inline;
@@ -36,6 +35,7 @@ pub mod listing;
 pub mod nats;
 mod near_block;
 pub mod network;
+pub mod payload_schema;
 pub mod project;
 pub mod route;
 pub mod sandbox;
@@ -44,7 +44,8 @@ pub use credentials::MappedSecret;
 pub use keys::{
     AccessRule, Alert, AlertOn, BackoffKeys, BuildNetwork, EventSubscription, FileTrigger, History, HookCall, Hooks,
     HttpRoute, HttpServer, Isolation, JitterKey, LimitKeys, Listen, Logs, Manifest, NatsTrigger, OnHookFailure,
-    OverlapKey, PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn, SandboxKeys, Schedule, ServiceKeys,
+    OverlapKey, PollKeys, PoolKeys, QueueKeys, Rate, RetryKeys, RetryOn, SandboxKeys, Schedule, ScheduledAt,
+    ServiceKeys,
 };
 
 use serde::{Deserialize, Serialize};

@@ -9,6 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::schema::read::nearest;
 use crate::schema::source::Source;
 use crate::warning::Warning;
+use toml::{Table, Value};
 
 /// How many lines after a first line are compared with keys. This keeps the time linear.
 const COMPARED_LINES: usize = 100;
@@ -79,6 +80,59 @@ pub(super) fn metadata(file: &str, text: &str) -> Option<Source> {
     Some(Source::of_lines(file, from))
 }
 
+/// Returns the table `[tool.fnd]` of the metadata of a Python script, as the lines of a manifest: PEP 723 leaves tables below `tool`
+/// to tools.
+pub(super) fn tool_table(file: &str, text: &str) -> Option<Source> {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let at = lines.iter().position(|line| *line == SCRIPT)?;
+    let toml = script(&lines, at, usize::MAX)?;
+    let mut is_own = false;
+    let mut own: Vec<(u32, &str, String)> = Vec::new();
+    for ((line, number), toml) in lines.iter().zip(1..).skip(at + 1).zip(toml) {
+        let table = header(toml.trim());
+        if let Some(table) = table {
+            is_own = table == "tool.fnd" || table.starts_with("tool.fnd.");
+        }
+        if is_own {
+            // Spaces in place of the name: a problem is shown at its column.
+            let below = match table {
+                Some("tool.fnd") => String::new(),
+                Some(_) => toml.replacen("[tool.fnd.", "[         ", 1),
+                None => toml.to_owned(),
+            };
+            own.push((number, line.strip_suffix(toml).unwrap_or_default(), below + "\n"));
+        }
+    }
+    let lines = own
+        .iter()
+        .map(|(number, prefix, line)| (*number, *prefix, line.as_str()));
+    (!own.is_empty()).then(|| Source::of_lines(file, lines))
+}
+
+/// Returns the error of keys below `tool.fnd` that [`tool_table`] does not read, such as `tool.fnd.size = "L"`: they would have no
+/// effect.
+pub(super) fn unread_table(file: &str, text: &str) -> Option<Diagnostic> {
+    let whole: Table = metadata(file, text)?.toml.parse().ok()?;
+    let wanted = whole.get("tool")?.get("fnd")?;
+    let read = tool_table(file, text).map(|own| own.toml).unwrap_or_default();
+    // What is wrong with a manifest that is no TOML is said where it is read.
+    let is_read = read.parse::<Table>().map_or(true, |read| *wanted == Value::Table(read));
+    let message = format!("some keys of `tool.fnd` in the block `{SCRIPT}` have no effect in this form");
+    let help = "begin each table with a line of its own, without a comment: `# [tool.fnd]`, `# [tool.fnd.limits]`";
+    (!is_read).then(|| Diagnostic::error("inline-block", message).in_file(file).with_help(help))
+}
+
+/// Returns the name of the table that a line of TOML begins.
+fn header(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('[')?.strip_suffix(']')?;
+    let name = inner
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'))
+        .unwrap_or(inner);
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    name.bytes().all(is_part).then_some(name)
+}
+
 /// Returns a warning if the file has the metadata of a Python script.
 pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -98,8 +152,11 @@ const SCRIPT: &str = "# /// script";
 /// Returns the lines of the script metadata that begins at line `at`, without their `#`; nothing if the block has no end
 /// within so many lines.
 fn script<'t>(lines: &[&'t str], at: usize, most: usize) -> Option<Vec<&'t str>> {
-    let below: Vec<&str> = comment(lines, at, "#").take(most).collect();
-    let end = below.iter().position(|line| *line == "///")?;
+    let below = lines.iter().skip(at + 1).map_while(|line| line.strip_prefix('#'));
+    // The other spaces may be those of a text with several lines.
+    let below = below.map(|line| line.strip_prefix(' ').unwrap_or(line));
+    let below: Vec<&str> = below.take(most).collect();
+    let end = below.iter().position(|line| line.trim() == "///")?;
     Some(below.into_iter().take(end).collect())
 }
 
@@ -108,6 +165,7 @@ fn script<'t>(lines: &[&'t str], at: usize, most: usize) -> Option<Vec<&'t str>>
 fn key_of_fnd(lines: Vec<&str>) -> Option<(usize, &str)> {
     let mut foreign = false;
     lines.into_iter().enumerate().find_map(|(number, line)| {
+        let line = line.trim_start();
         let key = key(line).filter(|key| *key != IN_BOTH);
         let table = line.starts_with('[');
         foreign |= table && key.is_none();
@@ -251,6 +309,53 @@ mod tests {
         ] {
             assert_eq!(error(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_table_of_fnd_in_script_metadata_is_a_manifest() {
+        let text = "import x\n# /// script\n# dependencies = [\"x\"]\n# [tool.fnd]\n# on_load = false\n# [tool.other]\n# a = 1\n\
+                    # [tool.fnd.limits]\n# memory = \"1G\"\n# [[tool.fnd.schedule]]\n# every = \"5m\"\n# ///\n";
+        let manifest = block("f", text.as_bytes()).unwrap().unwrap();
+        assert_eq!(
+            manifest.toml,
+            "\non_load = false\n[         limits]\nmemory = \"1G\"\n[[         schedule]]\nevery = \"5m\"\n"
+        );
+        let other = text.replace("tool.fnd", "tool.ruff");
+        assert!(block("f", other.as_bytes()).unwrap().is_none());
+        let both = format!("# /// fnd\n# ///\n{text}");
+        let problem = block("f", both.as_bytes()).unwrap_err();
+        assert!(problem.message.contains("[tool.fnd]"), "{problem:?}");
+    }
+
+    #[test]
+    fn a_text_of_several_lines_keeps_its_spaces() {
+        let text = "# /// script\n#   [tool.fnd.env]\n# A = \"\"\"\n#   x\n#\n# y\"\"\"\n# ///\n";
+        let manifest = block("f", text.as_bytes()).unwrap().unwrap().toml;
+        assert_eq!(manifest, "  [         env]\nA = \"\"\"\n  x\n\ny\"\"\"\n");
+    }
+
+    /// No key is left out without a word.
+    #[test]
+    fn a_table_of_fnd_in_another_form_is_an_error() {
+        for lines in [
+            "# [tool.fnd] # mine\n# size = \"L\"",
+            "# [ tool.fnd ]\n# size = \"L\"",
+            "# tool.fnd.size = \"L\"",
+            "# [tool]\n# fnd = { size = \"L\" }",
+            "# [tool.fnd]\n# size = \"L\"\n# [tool.fnd.limits] # mine\n# memory = \"1G\"",
+            "# [tool.fnd]\n# on_load = false\n# [limits]\n# memory = \"1G\"",
+            "# on_load = false\n# [tool.fnd]\n# size = \"L\"",
+        ] {
+            let text = format!("# /// script\n{lines}\n# ///\n");
+            let problem = block("f", text.as_bytes()).expect_err(lines);
+            assert_eq!(problem.code, "inline-block", "{problem:?}");
+            assert!(problem.help.is_some(), "{problem:?}");
+        }
+        let wrong = "# /// script\n# [tool.fnd]\n# size = \n# ///\n";
+        assert!(
+            block("f", wrong.as_bytes()).unwrap().is_some(),
+            "its reader says what is wrong"
+        );
     }
 
     #[test]

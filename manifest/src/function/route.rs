@@ -68,8 +68,8 @@ words! {
 /// `SCHEME:SECRET`, or `none`.
 pub(crate) const AUTH: TextGrammar = TextGrammar {
     name: "Auth",
-    expected: "`none`, or a form and the name of a secret such as `token:hello-token`; the forms are `token`, `basic`, \
-               `hmac`, `github`, `gitlab`, `gitea`, `slack`, `stripe` and `standard`",
+    expected: "`none`, or a form and the name of a secret such as `token:hello-token`; the forms are `token` (a \
+               Bearer token), `basic`, `hmac`, `github`, `gitlab`, `gitea`, `slack`, `stripe` and `standard`",
     holds: |text| text == "none" || Credential::parse(text).is_some(),
     pattern: || format!("^(none|({}):[A-Za-z0-9_-][A-Za-z0-9._-]*)$", Scheme::WORDS.join("|")),
 };

@@ -2,6 +2,7 @@
 
 use super::choose::Choice;
 use super::entry::{base_name, shown, two_manifests};
+use super::input::read_input;
 use super::sibling_files::read_schemas;
 use super::source::push_route;
 use super::{Judge, Verdict, command};
@@ -190,6 +191,7 @@ impl Judge {
         };
         let mut manifest = manifest(own, &self.configuration, subject, report);
         read_schemas(&mut manifest, function, own, report);
+        read_input(&mut manifest, function, (own, &self.configuration.defaults), report);
         if let Some(name) = manifest.build.secrets.first().filter(|_| !super::is_trusted(function)) {
             let message = format!("only functions whose code and manifest belong to root may name a secret (`{name}`)");
             let at = find(own, "build.secrets").map(|node| &node.at);

@@ -14,6 +14,7 @@
 //! - `foreign`: functions that were made of files of other systems
 //! - `function`: judges one function
 //! - `imports`: finds the dependencies that code in JavaScript and TypeScript imports
+//! - `input`: the schema of its payloads, and whether those in its manifest match
 //! - `mode`: script, handler, service or HTTP
 //! - `sandbox`: makes the sandbox of a plan
 //! - `source`: finds where code comes from, and makes the plan that fetches it
@@ -27,6 +28,7 @@ mod entry;
 mod foreign;
 mod function;
 mod imports;
+mod input;
 mod mode;
 mod sandbox;
 mod sibling_files;

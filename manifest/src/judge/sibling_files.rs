@@ -1,11 +1,12 @@
-//! Reads the files of a directory that a manifest names: variables, and schemas of events.
+//! Reads the files of a directory that a manifest names: variables, and schemas of events and inputs.
 
 use super::Judge;
 use super::entry::shown;
 use crate::diagnostic::Diagnostic;
-use crate::function::{Manifest, env_file, event_schema};
+use crate::function::payload_schema::{EVENT_MAX, INPUT_MAX, read};
+use crate::function::{Manifest, env_file};
 use crate::resolve::FunctionProblems;
-use crate::schema::tree::{TomlNode, TomlTable, TomlValue};
+use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
 use fnd_wire::plan::JudgeFunction;
 use std::collections::BTreeMap;
 
@@ -68,24 +69,52 @@ pub(super) fn read_schemas(
             Some(TomlValue::Table(keys)) => keys.get("schema").map(|node| &node.at),
             _ => None,
         };
-        if !function.form.is_tree() {
-            let message = "`schema` is only for the directory form (`NAME/function.toml`)";
-            let help = "make the function a directory, with the schema beside its code";
-            report.add(at, Diagnostic::error("impossible", message).with_help(help));
-            continue;
-        }
-        let Some(file) = function.files.iter().find(|file| file.path == *name) else {
-            let message = format!("`schema`: there is no file `{name}` in the {}", function.form.word());
-            report.add(at, Diagnostic::error("no-schema", message));
-            continue;
-        };
-        match event_schema::read(&file.bytes.0) {
-            // fnd checks the data and opens no file of a function, so the manifest carries the schema.
-            Ok(schema) => subscription.json_schema = Some(schema),
-            Err(why) => {
-                let message = format!("`{name}` is no JSON Schema that fnd can use: {why}");
-                report.add(at, Diagnostic::error("bad-schema", message));
-            }
-        }
+        // fnd checks the data and opens no file of a function, so the manifest carries the schema.
+        subscription.json_schema = schema_file(function, (name.as_str(), EVENT_MAX), at, report);
     }
+}
+
+/// Returns the schema of the function's input: that of its file, or the one that the manifest contains.
+pub(super) fn input_schema(
+    function: &JudgeFunction,
+    node: &TomlNode,
+    report: &mut FunctionProblems<'_>,
+) -> Option<serde_json::Value> {
+    match &node.value {
+        TomlValue::JsonTable(schema) => match read(schema.get().as_bytes(), INPUT_MAX) {
+            Ok(schema) => Some(schema),
+            Err(why) => {
+                let message = format!("`[input.schema]` is no JSON Schema that fnd can use: {why}");
+                report.add(Some(&node.at), Diagnostic::error("bad-schema", message));
+                None
+            }
+        },
+        file => schema_file(function, (file.text().as_str(), INPUT_MAX), Some(&node.at), report),
+    }
+}
+
+/// Reads the file of a schema, which has at most `max` bytes; `at` is where the manifest names it.
+fn schema_file(
+    function: &JudgeFunction,
+    (name, max): (&str, usize),
+    at: Option<&TomlPosition>,
+    report: &mut FunctionProblems<'_>,
+) -> Option<serde_json::Value> {
+    if !function.form.is_tree() {
+        let message = "`schema` is only for the directory form (`NAME/function.toml`)";
+        let help = "make the function a directory, with the schema beside its code";
+        report.add(at, Diagnostic::error("impossible", message).with_help(help));
+        return None;
+    }
+    let Some(file) = function.files.iter().find(|file| file.path == name) else {
+        let message = format!("`schema`: there is no file `{name}` in the {}", function.form.word());
+        report.add(at, Diagnostic::error("no-schema", message));
+        return None;
+    };
+    let read = read(&file.bytes.0, max);
+    read.map_err(|why| {
+        let message = format!("`{name}` is no JSON Schema that fnd can use: {why}");
+        report.add(at, Diagnostic::error("bad-schema", message));
+    })
+    .ok()
 }

@@ -1,6 +1,6 @@
 //! Checks the environment of a function: variables that fnd sets itself.
 
-use super::subject::FunctionProblems;
+use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::schema::pick::Pick;
@@ -26,10 +26,46 @@ const RESERVED: [&str; 15] = [
     "SERVICE_BINDING_ROOT",
 ];
 
+/// The variables that fnd sets itself in one function.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReservedVariables {
+    mode: Mode,
+    /// Whether fnd gives the function a port, in `$PORT`.
+    port: bool,
+}
+
+impl ReservedVariables {
+    /// Returns the variables that fnd sets in a function; `pick` has its manifest and the defaults.
+    pub(super) fn of(pick: Pick<'_>, subject: &ResolvedSubject<'_>) -> Self {
+        let written = |path: &str| pick.written(path).map(|node| node.value.text());
+        let port = match subject.mode {
+            Mode::Script | Mode::Handler => false,
+            // Only a service with a readiness probe has to know where the probe connects.
+            Mode::Service => written("service.ready").is_some_and(|ready| ready != "none"),
+            // A program with a Unix socket, or for which fnd starts the server, gets no port.
+            Mode::Http => !subject.serves && written("http_server.listen").is_none(),
+        };
+        Self {
+            mode: subject.mode,
+            port,
+        }
+    }
+
+    /// Says whether fnd sets this variable.
+    pub(super) fn has(self, name: &str) -> bool {
+        let of_mode = self.mode == Mode::Handler && HANDLER_VARIABLES.contains(&name);
+        name.starts_with("FND_") || RESERVED.contains(&name) || of_mode || self.port && name == "PORT"
+    }
+}
+
 /// Reports variables that fnd sets itself.
-pub(super) fn check(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, report: &mut FunctionProblems<'_>) {
-    let reserved = |name: &&String| is_reserved(name, mode);
-    for name in env.keys().filter(reserved) {
+pub(super) fn check(
+    pick: Pick<'_>,
+    reserved: ReservedVariables,
+    env: &BTreeMap<String, String>,
+    report: &mut FunctionProblems<'_>,
+) {
+    for name in env.keys().filter(|name| reserved.has(name)) {
         // A variable of `env_file` has no place in the manifest, so the key that names the file is shown.
         let node = pick
             .written(&format!("env.{name}"))
@@ -37,14 +73,4 @@ pub(super) fn check(pick: Pick<'_>, mode: Mode, env: &BTreeMap<String, String>, 
         let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
         report.add(node.map(|node| &node.at), problem.with_help("use another name"));
     }
-}
-
-/// Says whether fnd sets this variable itself in functions of this mode.
-pub(super) fn is_reserved(name: &str, mode: Mode) -> bool {
-    let of_mode = match mode {
-        Mode::Script => false,
-        Mode::Handler => HANDLER_VARIABLES.contains(&name),
-        Mode::Http | Mode::Service => name == "PORT",
-    };
-    name.starts_with("FND_") || RESERVED.contains(&name) || of_mode
 }

@@ -6,6 +6,7 @@
 //! - `events`: checks subscriptions to events
 //! - `files`: directories that cannot be watched, and files that would start their function again
 //! - `follow_ups`: what `[hooks]` and `[alert]` exclude
+//! - `input`: which functions have no `[input]` and no `mcp`
 //! - `nats`: what entries of `[[nats]]` exclude
 //! - `pool`: `[pool]`, within what the memory holds
 //! - `queue`: what `[queue]` excludes
@@ -23,6 +24,7 @@ mod environment;
 mod events;
 mod files;
 mod follow_ups;
+mod input;
 mod nats;
 mod pool;
 mod queue;
@@ -46,6 +48,7 @@ use crate::schema::pick::Pick;
 use crate::schema::tree::{self, TomlNode, TomlPosition, TomlTable, TomlValue};
 use crate::settings::resolve::{Configuration, unknown_size};
 use crate::warning::Warning;
+use environment::ReservedVariables;
 use fnd_wire::units;
 
 /// The runtime whose installations can use packages of the machine.
@@ -82,7 +85,9 @@ pub fn manifest(
         _ => {
             let triggers = manifest.http.len() + manifest.schedule.len() + manifest.event.len() + manifest.file.len();
             let triggers = triggers + manifest.nats.len();
-            subject.mode == Mode::Script && triggers == 0
+            // With a schema of its payloads it is called, and without a payload it could not run.
+            let is_called = manifest.mcp || pick.written("input").is_some();
+            subject.mode == Mode::Script && triggers == 0 && !is_called
         }
     };
     // Where the machine cannot enforce a limit, only a function whose own manifest names the limit is refused: its
@@ -112,15 +117,17 @@ pub fn manifest(
     let mut env = subject.env_file.clone();
     // `append` replaces equal names, so `[env]` wins over the file.
     env.append(&mut manifest.env);
-    environment::check(pick, subject.mode, &env, report);
+    let reserved = ReservedVariables::of(pick, &subject);
+    environment::check(pick, reserved, &env, report);
     manifest.env = env;
     // After the environment, because names of secrets are compared with those of variables.
-    secrets::settle(&mut manifest, pick, subject.trusted, report);
+    secrets::settle(&mut manifest, (pick, reserved), subject.trusted, report);
     manifest.service = server::service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
         let problem = Diagnostic::error("impossible", "`on_load` has no effect on a service, which always runs");
         report.add(Some(&node.at), problem.with_help("remove it"));
     }
+    input::check(&mut manifest, own, subject.mode, report);
     routes::check(&manifest.http, own, &subject, report);
     release::check(&manifest.release, own, &subject, report);
     events::check(&manifest.event, own, subject.mode, report);
@@ -261,7 +268,8 @@ fn check_poll(poll: &PollKeys, pick: Pick<'_>, report: &mut FunctionProblems<'_>
         let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
         let message = format!("`poll.until` of {until} is shorter than `poll.repeat` of {repeat}");
         let node = pick.written("poll.until").or_else(|| pick.written("poll.repeat"));
-        report.add(node.map(|node| &node.at), Diagnostic::error("impossible", message));
+        let problem = Diagnostic::error("impossible", message).with_help(format!("set it to `\"{repeat}\"` or more"));
+        report.add(node.map(|node| &node.at), problem);
     }
 }
 

@@ -90,6 +90,9 @@ fn impossible(message: String, help: impl Into<String>) -> Diagnostic {
     Diagnostic::error("impossible", message).with_help(help)
 }
 
+/// The names of Debian for the id that the spawner refuses, also if `[users] allow` has them.
+const NOBODY: [&str; 2] = ["nobody", "nogroup"];
+
 fn check_users(sandbox: &SandboxKeys, pick: Pick<'_>, users: &UserSettings, report: &mut FunctionProblems<'_>) {
     let user = sandbox.user.iter().map(|user| ("user", user));
     for (what, name) in user.chain(sandbox.groups.iter().map(|group| ("group", group))) {
@@ -107,6 +110,10 @@ fn check_users(sandbox: &SandboxKeys, pick: Pick<'_>, users: &UserSettings, repo
         if name.bytes().all(|b| b.is_ascii_digit()) || name.contains('/') {
             let message = format!("expected the name of a {what}, found `{name}`");
             report.add(at, Diagnostic::error("bad-value", message));
+        } else if NOBODY.contains(&name.as_str()) {
+            let message = format!("the {what} `{name}` is never given to a function");
+            let help = "leave it out: a function has a user and a group of its own, which have no more rights";
+            report.add(at, Diagnostic::error("not-allowed", message).with_help(help));
         } else if !allowed {
             let help = if name == "root" {
                 "set `allow_root = true` in `[users]` of `fnd.toml`".to_owned()

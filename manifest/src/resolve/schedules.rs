@@ -39,11 +39,20 @@ fn wrong(schedule: &Schedule, mode: Mode) -> Vec<(&'static str, String, String)>
         let message = "`[[schedule]]` has no effect on a service, which is kept running and never invoked";
         add("cron", message, "remove it, or use `mode = \"script\"`");
     }
+    if schedule.at.is_some() && (schedule.cron.is_some() || schedule.every.is_some()) {
+        let message = "`at` and the times of a schedule exclude each other";
+        add("at", message, "write an entry of its own for `at`");
+    }
+    if schedule.at.is_some() && !schedule.catch_up.is_zero() {
+        let message = "`catch_up` has no effect with `at`: the run of a boot comes whenever fnd begins after it";
+        add("catch_up", message, "remove it");
+    }
     match (&schedule.cron, schedule.every) {
+        (None, None) if schedule.at.is_some() => {}
         (None, None) => add(
             "cron",
             "the schedule says neither `cron` nor `every`",
-            "write `cron = \"0 3 * * *\"` for every night at three, or `every = \"30s\"`",
+            "write `cron = \"0 3 * * *\"` for every night at three, `every = \"30s\"`, or `at = \"boot\"`",
         ),
         (Some(_), Some(_)) => add(
             "every",
@@ -79,10 +88,16 @@ fn wrong(schedule: &Schedule, mode: Mode) -> Vec<(&'static str, String, String)>
 
 /// Says what is wrong with a line of cron, and what to do.
 fn comes(line: &str) -> Result<(), (String, String)> {
-    let help = "five fields: minute, hour, day of the month, month, day of the week; `fndctl explain schedule.cron`";
+    let help = match line.trim().eq_ignore_ascii_case("@reboot") {
+        true => "write `at = \"boot\"` in place of `cron`",
+        false => "five fields: minute, hour, day of the month, month, day of the week; `fndctl explain schedule.cron`",
+    };
     let cron =
         // The seed chooses only among numbers that every month, day and hour has, so any seed gives the same answer.
-        Cron::parse(line, 0).map_err(|error| (format!("`{line}` is no line of cron: {error}"), help.to_owned()))?;
+        Cron::parse(line, 0).map_err(|error| {
+            let help = cron::instead(line).unwrap_or_else(|| help.to_owned());
+            (format!("`{line}` is no line of cron: {error}"), help)
+        })?;
     // From any instant on: a line that does not come within years never comes.
     match cron.next_after(0, &TimeZone::UTC) {
         Some(_) => Ok(()),
@@ -127,6 +142,7 @@ fn each_second(line: &str) -> Option<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::function::ScheduledAt;
     use std::time::Duration;
 
     fn schedule(cron: &str) -> Schedule {
@@ -177,6 +193,8 @@ mod tests {
         check(&schedule("H 3 * * *"), &[]);
         check(&schedule("0 0 30 2 *"), &[("cron", "never comes")]);
         check(&schedule("99 * * * *"), &[("cron", "no line of cron")]);
+        let (_, help) = comes("@reboot").unwrap_err();
+        assert!(help.contains("at = \"boot\""), "{help}");
         let zoned = |zone: &str| Schedule {
             timezone: Some(zone.to_owned()),
             ..schedule("0 3 * * *")
@@ -199,6 +217,25 @@ mod tests {
             },
             &[("timezone", "counts time")],
         );
+        let boot = |schedule: Schedule| Schedule {
+            at: Some(ScheduledAt::Boot),
+            ..schedule
+        };
+        check(
+            &boot(Schedule {
+                cron: None,
+                ..schedule("")
+            }),
+            &[],
+        );
+        check(&boot(schedule("* * * * *")), &[("at", "exclude each other")]);
+        check(&boot(every(0)), &[("at", "exclude each other")]);
+        let late = Schedule {
+            cron: None,
+            catch_up: Duration::from_secs(60),
+            ..schedule("")
+        };
+        check(&boot(late), &[("catch_up", "no effect")]);
         let both = Schedule {
             every: Some(Duration::from_secs(1)),
             ..schedule("* * * * *")

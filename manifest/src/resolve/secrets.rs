@@ -1,6 +1,6 @@
 //! Settles secrets and service bindings: their names, and the variables that they are in.
 
-use super::environment::is_reserved;
+use super::environment::ReservedVariables;
 use super::subject::FunctionProblems;
 use crate::diagnostic::Diagnostic;
 use crate::function::Manifest;
@@ -13,7 +13,12 @@ use fnd_wire::trust::is_secret;
 const SECURE_DATA: &str = "SECURE_DATA";
 
 /// Settles secrets and service bindings of a manifest, and reports their problems.
-pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, report: &mut FunctionProblems<'_>) {
+pub(super) fn settle(
+    manifest: &mut Manifest,
+    (pick, reserved): (Pick<'_>, ReservedVariables),
+    trusted: bool,
+    report: &mut FunctionProblems<'_>,
+) {
     if let Some(mapped) = manifest.secrets.get_mut(SECURE_DATA) {
         mapped.variable = true;
     }
@@ -27,7 +32,7 @@ pub(super) fn settle(manifest: &mut Manifest, pick: Pick<'_>, trusted: bool, rep
             report.add(at, problem.with_help("remove one of the two"));
         }
         // `[env]` must not set `SECURE_DATA`, because fnd does; fnd sets it to this very secret.
-        if name != SECURE_DATA && mapped.variable && is_reserved(name, manifest.mode) {
+        if name != SECURE_DATA && mapped.variable && reserved.has(name) {
             let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
             report.add(at, problem.with_help("use another name"));
         }

@@ -39,6 +39,8 @@ keys! {
         text: TextForm = Word(TextForm::WORDS), default "as-is", example "unix";
         /// Command that prints the version.
         probe: Vec<String> = TEXTS, example ["{interpreter}", "--version"];
+        /// The least version that the runtime needs; `fndctl doctor` compares it with the first number that `probe` prints.
+        min_version: Option<String> = Text(TextKind::Some), example "2.9";
         /// Versions by name.
         versions: BTreeMap<String, VersionKeys> = Map(TextKind::Name, &Table(VersionKeys::KEYS));
         /// Commands.

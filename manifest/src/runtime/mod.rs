@@ -101,6 +101,8 @@ pub struct Runtime {
     pub dependencies: Dependencies,
     /// Command that prints the version, with `{interpreter}` in it; empty where there is none.
     pub probe: Vec<String>,
+    /// The least version that it needs.
+    pub min_version: Option<String>,
     /// Permissions that are always granted: the word after `--allow-`, then templates. Absent: the runtime has no
     /// permissions.
     pub permissions: Option<BTreeMap<String, Vec<String>>>,

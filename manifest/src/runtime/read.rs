@@ -86,6 +86,16 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
             problems.push(bad(node, message));
         }
     }
+    if let Some(node) = pick.written("min_version") {
+        let version = node.value.text();
+        let is_number = version.split('.').all(|part| part.parse::<u32>().is_ok());
+        let message = match pick.written("probe") {
+            None => Some("expected `probe` beside it, which prints the version"),
+            Some(_) if !is_number => Some("expected numbers with a dot between them, such as `2.9`"),
+            Some(_) => None,
+        };
+        problems.extend(message.map(|message| bad(node, format!("`min_version`: {message}"))));
+    }
     for path in ["phases.handle.command", "phases.serve.command"] {
         let Some(node) = pick.written(path) else { continue };
         // The interpreter, and whether the entry must be executable, are decided once for all phases.
@@ -206,6 +216,7 @@ fn build(file: &str, tree: &Tree) -> Runtime {
         installer: description.installer.map(beside),
         dependencies: description.dependencies,
         probe: description.probe,
+        min_version: description.min_version,
         permissions: description.permissions,
         unix_text: description.text == TextForm::Unix,
         memory_floor: description.floors.memory,

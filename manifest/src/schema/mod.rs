@@ -20,6 +20,9 @@ pub mod tree;
 use fnd_wire::sandbox::is_plain;
 use std::ops::RangeInclusive;
 
+/// The name of manifests of functions, [`Schema::what`].
+pub const MANIFEST: &str = "a function's manifest";
+
 /// The keys of a kind of file.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {

@@ -84,6 +84,11 @@ impl Source {
         }
     }
 
+    /// Returns the numbers of its lines in the file, from 1.
+    pub fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.lines.iter().map(|line| line.number)
+    }
+
     /// Returns the position in the file of a range of the TOML text.
     #[must_use]
     pub fn place(&self, span: &Range<usize>) -> Place {

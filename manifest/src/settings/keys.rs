@@ -249,7 +249,7 @@ keys! {
 }
 
 words! {
-    /// What happens to a damaged ledger.
+    /// The treatment of a damaged ledger.
     pub enum OnDamage {
         /// Everything that can be read is copied into a new ledger.
         SetAside = "set-aside",
@@ -404,7 +404,7 @@ keys! {
 }
 
 words! {
-    /// What happens to a function if the machine cannot give a part of its default profile.
+    /// The treatment of a function if the machine cannot give a part of its default profile.
     pub enum Missing {
         /// It runs, and its status names the part.
         Say = "say",
@@ -467,7 +467,7 @@ impl Default for AuditSettings {
 
 keys! {
     const UI {
-        /// Whether the page is served.
+        /// Whether fnd itself serves the page. `fndctl web` serves it without this key, with the rights of its caller.
         enabled = Bool, default false, example true, not_yet [false];
     }
 }

@@ -32,7 +32,6 @@ const CHECKS_PER_SECOND: u32 = 10;
 /// A program to execute, with everything that the child needs prepared.
 #[derive(Debug, Default)]
 pub struct Exec {
-    /// The file.
     pub path: CString,
     /// Command line, beginning with the program's name.
     pub argv: Vec<CString>,

@@ -77,7 +77,7 @@ pub struct MountView {
     pub secrets: Option<SecretFiles>,
 }
 
-/// What is shown; the places that are hidden before that; and those that are hidden in what is shown.
+/// The places that are shown; the places that are hidden before that; and those that are hidden in what is shown.
 pub type ViewTable = (Vec<(PathBuf, Use)>, Vec<PathBuf>, Vec<PathBuf>);
 
 /// Returns the places that a profile hides or replaces.

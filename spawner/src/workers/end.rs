@@ -40,7 +40,7 @@ impl WorkerTable {
         let Stage::Starting { request } = worker.stage else { return };
         if let Some(launcher) = self.launchers.get_mut(&worker.launcher) {
             launcher.answered();
-            // What it lacked may be there again: the next start gets a new launcher.
+            // The resource that it lacked may be there again: the next start gets a new launcher.
             launcher.retired |= pid == launcher::NEVER;
         }
         match child {

@@ -1,5 +1,5 @@
 //! Messages of NATS: what fnd adds to one beside a bare consumer of the same client library, how many a second it handles, what
-//! messages that wait on the server cost it, and how soon another node goes on when one is gone.
+//! messages that wait on the server cost it, how large a claim is, and how soon another node goes on when one is gone.
 //!
 //! Files:
 //! - `bare`: the bare consumer
@@ -65,6 +65,7 @@ pub(crate) fn measure(rounds: usize, waiting: usize, table: &mut Table) {
     let mut bench = Bench { server, client, fnd };
     bench.one_by_one(rounds, table);
     bench.many(waiting, table);
+    bench.register(table);
     bench.fnd.stop();
     takeover::measure(&bench.server, &bench.client, if rounds < 100 { 1 } else { 3 }, table);
 }
@@ -230,6 +231,24 @@ impl Bench {
                 ),
             );
         }
+    }
+
+    /// The size of a claim, and the time for an answer of the server, with which each claim is written.
+    fn register(&self, table: &mut Table) {
+        let bucket = self.client.stream("KV_fnd-claims").expect("fnd has made the bucket");
+        let [claims, bytes] = ["messages", "bytes"].map(|key| bucket["state"][key].as_u64().unwrap_or(0));
+        let each = bytes.checked_div(claims).unwrap_or(0);
+        table.value(
+            "a claim in the bucket, as the server stores it",
+            format!("{each} bytes"),
+        );
+        let view: serde_json::Value =
+            serde_json::from_str(&self.fnd.client().get("/v1/nats").text()).unwrap_or_default();
+        let took = view["round_trip_ms"].as_f64().unwrap_or_default();
+        table.value(
+            "round trip to the server, as `fndctl nats` shows it",
+            format!("{took:.2} ms"),
+        );
     }
 
     fn memory(&self, what: &str, table: &mut Table) {

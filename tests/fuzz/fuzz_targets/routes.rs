@@ -6,7 +6,7 @@
 
 use fnd_core::triggers::route::{RouteMatch, Routes, path};
 use fnd_manifest::function::HttpRoute;
-use fnd_manifest::function::route::{Credentials, Method, Per, Response};
+use fnd_manifest::function::route::{Credentials, Method};
 use libfuzzer_sys::fuzz_target;
 
 fn table() -> Routes {
@@ -22,21 +22,10 @@ fn table() -> Routes {
     ];
     let route = |(number, pattern): (usize, &&str)| {
         let entry = HttpRoute {
-            path: (*pattern).to_owned(),
             host: (number % 3 == 2).then(|| "example.com".to_owned()),
             methods: vec![Method::Get, Method::Post],
-            auth: Credentials(Vec::new()),
-            when: Vec::new(),
             r#async: false,
-            answer: None,
-            idempotency: None,
-            cors: Vec::new(),
-            rate: None,
-            per: Per::All,
-            response: Response::Result,
-            strip: false,
-            authorization: false,
-            fetches: false,
+            ..HttpRoute::of_fnd((*pattern).to_owned(), Credentials(Vec::new()))
         };
         let function = format!("f{number}").parse().expect("a name");
         (function, entry, 100)

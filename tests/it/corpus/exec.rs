@@ -11,17 +11,21 @@ pub(super) const CASES: &[Case] = &[
     case("cat-exec", Want::Text("#!/bin/cat\nthe file itself")),
 ];
 
+/// Each of these has functions of its own.
 #[test]
-fn programs_with_a_first_line() {
+fn programs_without_a_suffix() {
     let fnd = Fnd::start();
-    check_all(&fnd, CASES);
+    programs_with_a_first_line(&fnd);
+    compiled_programs(&fnd);
     fnd.finish();
 }
 
+fn programs_with_a_first_line(fnd: &Fnd) {
+    check_all(fnd, CASES);
+}
+
 /// A compiled program is a function like any other.
-#[test]
-fn compiled_programs() {
-    let fnd = Fnd::start();
+fn compiled_programs(fnd: &Fnd) {
     for (name, program) in [("elf-printf", "/usr/bin/printf"), ("elf-false", "/usr/bin/false")] {
         fnd.drop_file(
             &format!("{name}.toml"),
@@ -33,5 +37,4 @@ fn compiled_programs() {
     assert_eq!(fnd.invoke("elf-printf", "").text(), "hello elf");
     let (_, view) = fnd.run("elf-false", "");
     assert_eq!(view.reason.unwrap().to_string(), "exit-1");
-    fnd.finish();
 }

@@ -38,17 +38,21 @@ const EVERY_BYTE: [u8; 256] = {
     }
 };
 
+/// Each of these has functions of its own.
 #[test]
-fn python_scripts() {
+fn scripts_in_python() {
     let fnd = Fnd::start();
-    check_all(&fnd, CASES);
+    python_scripts(&fnd);
+    a_virtual_environment_by_its_first_line(&fnd);
     fnd.finish();
 }
 
+fn python_scripts(fnd: &Fnd) {
+    check_all(fnd, CASES);
+}
+
 /// A `#!` line of a virtual environment is honoured: the script finds what is installed there.
-#[test]
-fn a_virtual_environment_by_its_first_line() {
-    let fnd = Fnd::start();
+fn a_virtual_environment_by_its_first_line(fnd: &Fnd) {
     let venv = fnd.path("venv");
     let made = Command::new("/usr/bin/python3")
         .args(["-m", "venv", "--without-pip"])
@@ -74,5 +78,4 @@ fn a_virtual_environment_by_its_first_line() {
     fnd.wait_ready("venv-script");
     let answer = fnd.invoke("venv-script", "");
     assert_eq!(answer.text().trim(), "from the environment", "{answer:?}");
-    fnd.finish();
 }

@@ -198,10 +198,17 @@ fn services_and_programs_that_serve_http_are_checked_too() {
     fnd.finish();
 }
 
+/// A function without a check comes first.
 #[test]
-fn a_manifest_switches_the_check_off_and_a_first_version_has_none() {
+fn first_versions_and_deployments() {
     require!(root, cgroup);
     let fnd = Fnd::start();
+    a_manifest_switches_the_check_off_and_a_first_version_has_none(&fnd);
+    a_deployment_with_a_mistake_is_refused_and_the_files_before_are_back(&fnd);
+    fnd.finish();
+}
+
+fn a_manifest_switches_the_check_off_and_a_first_version_has_none(fnd: &Fnd) {
     // There is nothing to protect yet: the run says the same.
     fnd.drop_file("new.py", &script("def f(:\n"));
     let run = wait_until("a run", PATIENCE, || {
@@ -210,14 +217,13 @@ fn a_manifest_switches_the_check_off_and_a_first_version_has_none() {
     });
     assert!(run.text().contains("SyntaxError: invalid syntax"), "{}", run.text());
     fnd.drop_file("job.sh", &script("echo one\n"));
-    answers(&fnd, "job", "one");
+    answers(fnd, "job", "one");
     let unchecked = "# /// fnd\n# on_load = false\n# [release]\n# check = false\n# ///\necho two\nif true; then fi\n";
     fnd.drop_file("job.sh", unchecked);
     wait_until("the new version", PATIENCE, || {
         fnd.invoke("job", "").text().contains("unexpected token").then_some(())
     });
-    assert_eq!(checks(&fnd), 0);
-    fnd.finish();
+    assert_eq!(checks(fnd), 0);
 }
 
 #[test]
@@ -306,12 +312,9 @@ fn a_name_of_fnds_own_and_code_that_is_read_in_another_way_are_left_alone() {
     fnd.finish();
 }
 
-#[test]
-fn a_deployment_with_a_mistake_is_refused_and_the_files_before_are_back() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn a_deployment_with_a_mistake_is_refused_and_the_files_before_are_back(fnd: &Fnd) {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("job.sh");
+    let file = dir.path().join("sent.sh");
     let deploy = |code: &str| {
         fs::write(&file, script(code)).unwrap();
         fnd.ctl(&["deploy", &file.display().to_string()])
@@ -322,10 +325,9 @@ fn a_deployment_with_a_mistake_is_refused_and_the_files_before_are_back() {
         refused.to_string().contains("syntax error near unexpected token `fi'"),
         "{refused}"
     );
-    answers(&fnd, "job", "one");
+    answers(fnd, "sent", "one");
     let _ = deploy("echo three\n").expect_code(0);
-    answers(&fnd, "job", "three");
-    fnd.finish();
+    answers(fnd, "sent", "three");
 }
 
 /// The version of `fnd-check` names the owner of the files, and a run has only files of its version.

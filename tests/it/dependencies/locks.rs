@@ -86,26 +86,29 @@ fn uv_installs_a_project_and_its_lock() {
     fnd.finish();
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn pip_installs_a_project_and_refuses_files_with_other_hashes() {
+fn locks_of_three_tools() {
     require!(root, cgroup);
     let index = Index::start();
     let fnd = Fnd::start_with(&index.setup("", ""));
-    drop_directory(&fnd, "project", &[("main.py", PYTHON), ("pyproject.toml", PROJECT)]);
-    answers(&fnd, "project", "one .....Ada");
-    let listed = format!("fndpad==1.0 --hash=sha256:{}\n", index.digest);
-    drop_directory(&fnd, "listed", &[("main.py", PYTHON), ("requirements.txt", &listed)]);
-    answers(&fnd, "listed", "one .....Ada");
-    let other = listed.replace(&index.digest, &"0".repeat(64));
-    refused(&fnd, ("listed", "requirements.txt"), &other, "DO NOT MATCH THE HASHES");
+    pip_installs_a_project_and_refuses_files_with_other_hashes(&fnd, &index);
+    npm_installs_what_a_lock_says_or_nothing(&fnd, &index);
+    composer_installs_what_a_lock_says_or_nothing(&fnd, &index);
     fnd.finish();
 }
 
-#[test]
-fn npm_installs_what_a_lock_says_or_nothing() {
-    require!(root, cgroup);
-    let index = Index::start();
-    let fnd = Fnd::start_with(&index.setup("", ""));
+fn pip_installs_a_project_and_refuses_files_with_other_hashes(fnd: &Fnd, index: &Index) {
+    drop_directory(fnd, "project", &[("main.py", PYTHON), ("pyproject.toml", PROJECT)]);
+    answers(fnd, "project", "one .....Ada");
+    let listed = format!("fndpad==1.0 --hash=sha256:{}\n", index.digest);
+    drop_directory(fnd, "listed", &[("main.py", PYTHON), ("requirements.txt", &listed)]);
+    answers(fnd, "listed", "one .....Ada");
+    let other = listed.replace(&index.digest, &"0".repeat(64));
+    refused(fnd, ("listed", "requirements.txt"), &other, "DO NOT MATCH THE HASHES");
+}
+
+fn npm_installs_what_a_lock_says_or_nothing(fnd: &Fnd, index: &Index) {
     let code = "const pad = require('fndpad');\nmodule.exports.handler = (event) => 'one ' + pad(event.data);\n";
     let package = r#"{"dependencies": {"fndpad": "^1.0.0"}}"#;
     let lock = format!(
@@ -119,15 +122,14 @@ fn npm_installs_what_a_lock_says_or_nothing() {
         ("package.json", package),
         ("package-lock.json", &lock),
     ];
-    drop_directory(&fnd, "web", &files);
-    answers(&fnd, "web", "one .....Ada");
+    drop_directory(fnd, "web", &files);
+    answers(fnd, "web", "one .....Ada");
     assert!(fnd.ctl(&["logs", "fnd-build"]).out().contains("+ npm ci"));
     let two = r#"{"dependencies": {"fndpad": "^1.0.0", "fndhostile": "1.0.0"}}"#;
-    refused(&fnd, ("web", "package.json"), two, "package.json and package-lock.json");
+    refused(fnd, ("web", "package.json"), two, "package.json and package-lock.json");
     fnd.drop_file("web/package.json", package);
     let other = lock.replace(&index.integrity, &format!("sha512-{}==", "A".repeat(86)));
-    refused(&fnd, ("web", "package-lock.json"), &other, "integrity checksum failed");
-    fnd.finish();
+    refused(fnd, ("web", "package-lock.json"), &other, "integrity checksum failed");
 }
 
 #[test]
@@ -156,11 +158,8 @@ fn bundler_installs_what_a_lock_says_or_nothing() {
     fnd.finish();
 }
 
-#[test]
-fn composer_installs_what_a_lock_says_or_nothing() {
-    require!(root, cgroup, php, composer);
-    let index = Index::start();
-    let fnd = Fnd::start_with(&index.setup("", ""));
+fn composer_installs_what_a_lock_says_or_nothing(fnd: &Fnd, index: &Index) {
+    require!(php, composer);
     let at = format!("http://127.0.0.1:{}/php", index.port);
     let code = "<?php\nfunction handler($event, $context) {\n    return 'one ' . fndpad($event->data);\n}\n";
     let wanted = format!(
@@ -175,20 +174,19 @@ fn composer_installs_what_a_lock_says_or_nothing() {
         index.php_digest
     );
     drop_directory(
-        &fnd,
-        "pads",
+        fnd,
+        "wares",
         &[("main.php", code), ("composer.json", &wanted), ("composer.lock", &lock)],
     );
-    answers(&fnd, "pads", "one .....Ada");
+    answers(fnd, "wares", "one .....Ada");
     let absent = wanted.replace(r#""fnd/pad": "*""#, r#""fnd/pad": "*", "fnd/none": "*""#);
-    refused(&fnd, ("pads", "composer.json"), &absent, "fnd/none");
-    fnd.drop_file("pads/composer.json", &wanted);
+    refused(fnd, ("wares", "composer.json"), &absent, "fnd/none");
+    fnd.drop_file("wares/composer.json", &wanted);
     let other = lock.replace(&index.php_digest, &"0".repeat(40));
     refused(
-        &fnd,
-        ("pads", "composer.lock"),
+        fnd,
+        ("wares", "composer.lock"),
         &other,
         "checksum verification of the file failed",
     );
-    fnd.finish();
 }

@@ -178,21 +178,28 @@ fn a_secret_of_installations_that_is_missing_matters_only_if_packages_are_to_be_
     fnd.finish();
 }
 
+/// The count of installations comes first.
 #[test]
-fn functions_in_python_with_the_same_packages_share_one_installation() {
+fn packages_of_two_languages() {
     require!(root, cgroup);
     let index = Index::start();
     let fnd = Fnd::start_with(&index.setup("", ""));
+    functions_in_python_with_the_same_packages_share_one_installation(&fnd, &index);
+    functions_in_php_get_packages_by_a_list_or_a_composer_json(&fnd, &index);
+    fnd.finish();
+}
+
+fn functions_in_python_with_the_same_packages_share_one_installation(fnd: &Fnd, index: &Index) {
     // Metadata of the script (PEP 723), as `uv run` and `pipx run` read it.
     let metadata = format!("# /// script\n# dependencies = [\"fndpad\"]\n# ///\n{PYTHON}");
     fnd.drop_file("script.py", &metadata);
-    answers(&fnd, "script", "one .....Ada");
+    answers(fnd, "script", "one .....Ada");
     fnd.drop_file("list.py", &with_list(PYTHON));
-    answers(&fnd, "list", "one .....Ada");
+    answers(fnd, "list", "one .....Ada");
     fnd.drop_file("list.py", &with_list(PYTHON).replace("one", "two"));
-    answers(&fnd, "list", "two .....Ada");
+    answers(fnd, "list", "two .....Ada");
     assert_eq!(
-        (builds(&fnd), trees(&fnd).len()),
+        (builds(fnd), trees(fnd).len()),
         (1, 1),
         "the same packages, and an edit of the code"
     );
@@ -203,8 +210,8 @@ fn functions_in_python_with_the_same_packages_share_one_installation() {
     );
     fnd.drop_file("locked/main.py", PYTHON);
     fnd.drop_file("locked/function.toml", "");
-    answers(&fnd, "locked", "one .....Ada");
-    assert_eq!((builds(&fnd), trees(&fnd).len()), (2, 2));
+    answers(fnd, "locked", "one .....Ada");
+    assert_eq!((builds(fnd), trees(fnd).len()), (2, 2));
     let shown = fnd.ctl(&["show", "list"]).expect_code(0).out();
     assert!(shown.contains("fndpad 1.0 ("), "{shown}");
     let wide = fnd.ctl(&["status", "-o", "wide"]).expect_code(0).out();
@@ -225,7 +232,6 @@ fn functions_in_python_with_the_same_packages_share_one_installation() {
     assert!(several.stderr.contains("several releases of `list`"), "{several}");
     let nothing = fnd.ctl(&["logs", "list", "--build", "ffffffff"]).expect_code(3);
     assert!(nothing.to_string().contains("has no release `ffffffff`"), "{nothing}");
-    fnd.finish();
 }
 
 #[test]
@@ -296,15 +302,12 @@ fn functions_in_ruby_get_gems_by_a_list_or_a_gemfile() {
     fnd.finish();
 }
 
-#[test]
-fn functions_in_php_get_packages_by_a_list_or_a_composer_json() {
-    require!(root, cgroup, php, composer);
-    let index = Index::start();
-    let fnd = Fnd::start_with(&index.setup("", ""));
+fn functions_in_php_get_packages_by_a_list_or_a_composer_json(fnd: &Fnd, index: &Index) {
+    require!(php, composer);
     let code = "function handler($event, $context) {\n    return 'one ' . fndpad($event->data);\n}\n";
     let list = format!("<?php\n// /// fnd\n// dependencies = [\"fnd/pad ^1\"]\n// ///\n{code}");
-    fnd.drop_file("list.php", &list);
-    answers(&fnd, "list", "one .....Ada");
+    fnd.drop_file("packs.php", &list);
+    answers(fnd, "packs", "one .....Ada");
     let repository = format!(
         r#"{{"type": "composer", "url": "http://127.0.0.1:{}/php"}}"#,
         index.port
@@ -312,19 +315,18 @@ fn functions_in_php_get_packages_by_a_list_or_a_composer_json() {
     let composer = format!(
         r#"{{"require": {{"fnd/pad": "*"}}, "repositories": [{repository}, {{"packagist.org": false}}], "config": {{"secure-http": false}}}}"#
     );
-    fnd.drop_file("project/composer.json", &composer);
+    fnd.drop_file("composed/composer.json", &composer);
     // As projects do it; the file is found by PHP's include_path.
     let project = format!("<?php\nrequire 'vendor/autoload.php';\n{}", code.replace("one", "two"));
-    fnd.drop_file("project/main.php", &project);
-    fnd.drop_file("project/function.toml", "");
-    answers(&fnd, "project", "two .....Ada");
+    fnd.drop_file("composed/main.php", &project);
+    fnd.drop_file("composed/function.toml", "");
+    answers(fnd, "composed", "two .....Ada");
     let script =
         "<?php\n// /// fnd\n// on_load = false\n// dependencies = [\"fnd/pad ^1\"]\n// ///\necho fndpad('script');\n";
-    fnd.drop_file("script.php", script);
+    fnd.drop_file("prints.php", script);
     wait_until("the script", PATIENCE, || {
-        fnd.invoke("script", "").text().contains("..script").then_some(())
+        fnd.invoke("prints", "").text().contains("..script").then_some(())
     });
-    let shown = fnd.ctl(&["show", "project"]).expect_code(0).out();
+    let shown = fnd.ctl(&["show", "composed"]).expect_code(0).out();
     assert!(shown.contains("fnd/pad 1.0.0"), "{shown}");
-    fnd.finish();
 }

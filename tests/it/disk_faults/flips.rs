@@ -94,6 +94,11 @@ fn a_flipped_bit_of_the_log_after_a_kill_holds_all_work_until_that_is_confirmed(
     fnd.drop_file("counts.sh", &counts);
     fnd.launch();
     fnd.wait_ready("counts");
+    // The next fnd finds the tables in the file of the ledger: in the log, all would be behind the damage.
+    fnd.leave(Signal::SIGTERM);
+    fnd.stop_spawner();
+    fnd.launch();
+    fnd.wait_ready("counts");
     let queued: Vec<_> = (0..8).map(|_| fnd.queue("counts", "")).collect();
     let _ = fnd.wait_invocation(queued[0], "to run", |view| view.state == RunState::Running);
     fnd.leave(Signal::SIGKILL);

@@ -6,9 +6,22 @@ use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, require, wait_until};
 use serde_json::json;
 
+/// Each of these has functions of its own.
 #[test]
-fn status_headers_and_body_are_the_functions() {
+fn answers_of_every_runtime() {
     let fnd = Fnd::start();
+    status_headers_and_body_are_the_functions(&fnd);
+    every_export_of_commonjs_is_a_handler(&fnd);
+    bytes_are_kept(&fnd);
+    a_bash_handler_is_warm(&fnd);
+    a_handler_for_sh_is_served_by_bash(&fnd);
+    a_program_implements_the_protocol_itself(&fnd);
+    typescript_with_a_named_export(&fnd);
+    records_belong_to_their_call_in_a_worker_of_several_calls(&fnd);
+    fnd.finish();
+}
+
+fn status_headers_and_body_are_the_functions(fnd: &Fnd) {
     fnd.install(
         "py.py",
         "",
@@ -33,13 +46,10 @@ fn status_headers_and_body_are_the_functions() {
         assert_eq!(answer.header("content-type"), Some("application/json"), "{name}");
         assert_eq!(answer.json::<serde_json::Value>(), json!({"made": true}), "{name}");
     }
-    fnd.finish();
 }
 
 /// CommonJS has several ways to export, and none of them needs a manifest.
-#[test]
-fn every_export_of_commonjs_is_a_handler() {
-    let fnd = Fnd::start();
+fn every_export_of_commonjs_is_a_handler(fnd: &Fnd) {
     for (name, code) in [
         ("a.cjs", "exports.main = (event) => 'answered';\n"),
         (
@@ -53,66 +63,54 @@ fn every_export_of_commonjs_is_a_handler() {
         let _ = fnd.wait_ready(name);
         assert_eq!(fnd.invoke(name, "").text(), "answered", "{name}");
     }
-    fnd.finish();
 }
 
 /// A binary body that is larger than a frame comes back byte for byte.
-#[test]
-fn bytes_are_kept() {
-    let fnd = Fnd::start();
+fn bytes_are_kept(fnd: &Fnd) {
     fnd.install(
-        "py.py",
+        "bytes-py.py",
         "",
         "def handler(event, context): return event['extensions']['request'].body\n",
     );
     fnd.install(
-        "js.cjs",
+        "bytes-js.cjs",
         "",
         "module.exports = (event) => event.extensions.request.body;\n",
     );
-    fnd.install("sh.sh", "", "handler() {\n  cat >\"$FND_RESULT\"\n}\n");
+    fnd.install("bytes-sh.sh", "", "handler() {\n  cat >\"$FND_RESULT\"\n}\n");
     let bytes: Vec<u8> = (0..600_000_u32)
         .map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[0])
         .collect();
-    for name in ["py", "js", "sh"] {
+    for name in ["bytes-py", "bytes-js", "bytes-sh"] {
         let path = format!("/v1/functions/{name}/invoke");
         let headers = [("content-type", "application/octet-stream")];
         let answer = fnd.client().call("POST", &path, &headers, &bytes);
         assert_eq!(answer.status, 200, "{name}");
         assert!(answer.body == bytes, "{name}: {} bytes came back", answer.body.len());
     }
-    fnd.finish();
 }
 
-#[test]
-fn a_bash_handler_is_warm() {
-    let fnd = Fnd::start();
+fn a_bash_handler_is_warm(fnd: &Fnd) {
     let code =
         "loaded=$$\nhandler() {\n  echo noise >&2\n  printf '{\"pid\":%s,\"data\":%s}' \"$loaded\" \"$DATA\"\n}\n";
     fnd.install("shell.sh", "", code);
-    let first = ask(&fnd, "shell", "[1]");
+    let first = ask(fnd, "shell", "[1]");
     assert_eq!(first["data"], json!([1]));
-    assert_eq!(ask(&fnd, "shell", "[1]"), first);
+    assert_eq!(ask(fnd, "shell", "[1]"), first);
     let (_, view) = fnd.run("shell", "[2]");
     assert!(!view.attempt_records[0].cold);
-    assert!(super::lines(&fnd, view.id).contains(&"noise".to_owned()));
-    fnd.finish();
+    assert!(super::lines(fnd, view.id).contains(&"noise".to_owned()));
 }
 
-#[test]
-fn a_handler_for_sh_is_served_by_bash() {
-    let fnd = Fnd::start();
+fn a_handler_for_sh_is_served_by_bash(fnd: &Fnd) {
     let code = "#!/bin/sh\nhandler() {\n  printf '\"%s\"' \"${BASH_VERSION:+bash}\"\n}\n";
     fnd.drop_executable("plain.sh", code.as_bytes());
     let function = fnd.wait_ready("plain");
     assert_eq!(function.error, None);
-    assert_eq!(ask(&fnd, "plain", ""), json!("bash"));
-    fnd.finish();
+    assert_eq!(ask(fnd, "plain", ""), json!("bash"));
 }
 
-#[test]
-fn a_program_implements_the_protocol_itself() {
-    let fnd = Fnd::start();
+fn a_program_implements_the_protocol_itself(fnd: &Fnd) {
     let protocol = include_str!("../../conformance/functions/exec/worker.py");
     let program = include_str!("../../conformance/functions/exec/echo");
     fnd.drop_bytes("program/worker.py", protocol.as_bytes(), 0o644);
@@ -127,24 +125,18 @@ fn a_program_implements_the_protocol_itself() {
         assert_eq!(answer.json::<serde_json::Value>(), json!({ "n": n }));
         assert_eq!(view.attempt_records[0].cold, n == 0);
     }
-    fnd.finish();
 }
 
-#[test]
-fn typescript_with_a_named_export() {
+fn typescript_with_a_named_export(fnd: &Fnd) {
     require!(deno);
-    let fnd = Fnd::start();
     let code = "interface Event { data: { name: string } }\nexport async function handler(event: Event, context: unknown): Promise<object> {\n  return { hello: event.data.name };\n}\n";
     fnd.install("typed.ts", "", code);
-    assert_eq!(ask(&fnd, "typed", "{\"name\":\"Ada\"}"), json!({"hello": "Ada"}));
-    fnd.finish();
+    assert_eq!(ask(fnd, "typed", "{\"name\":\"Ada\"}"), json!({"hello": "Ada"}));
 }
 
 /// If calls run at the same time in one worker, a log record belongs to its call, and printed output to no call.
-#[test]
-fn records_belong_to_their_call_in_a_worker_of_several_calls() {
+fn records_belong_to_their_call_in_a_worker_of_several_calls(fnd: &Fnd) {
     const CALLS: usize = 6;
-    let fnd = Fnd::start();
     let code = "import asyncio
 async def handler(event, context):
     for step in range(5):
@@ -158,7 +150,7 @@ async def handler(event, context):
     for (call, id) in ids.iter().enumerate() {
         let view = fnd.wait_end(*id);
         assert_eq!(view.state, RunState::Succeeded, "{}", view.message);
-        let records = lines(&fnd, *id);
+        let records = lines(fnd, *id);
         let own = |line: &&String| line.contains("logged") && line.contains(&format!("{{\"who\":{call}}}"));
         assert_eq!(records.iter().filter(own).count(), 5, "{records:?}");
         assert_eq!(
@@ -174,5 +166,4 @@ async def handler(event, context):
         assert!(printed <= CALLS * 5, "{all}");
         (printed == CALLS * 5).then_some(())
     });
-    fnd.finish();
 }

@@ -23,14 +23,25 @@ def handler(event, context):
     return os.getpid()
 ";
 
+/// Each of these has functions of its own.
 #[test]
-fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
-    require!(cgroup);
+fn broken_workers_are_replaced() {
     let fnd = Fnd::start();
+    a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on(&fnd);
+    a_killed_call_is_tried_again_in_a_new_worker(&fnd);
+    an_answer_before_the_end_counts(&fnd);
+    a_worker_that_cannot_be_started_leaves_no_files(&fnd);
+    sys_exit_ends_the_call_only(&fnd);
+    answers_nobody_asked_for_replace_the_worker(&fnd);
+    fnd.finish();
+}
+
+fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on(fnd: &Fnd) {
+    require!(cgroup);
     let gate = fnd.shared_directory("gate");
     let code = MISCHIEF.replace("GATE", &gate.display().to_string());
     fnd.install("risky.py", "[limits]\nresult = \"1K\"\n[pool]\nmax = 2\n", &code);
-    let neighbour = start(&fnd, "risky", "\"wait\"");
+    let neighbour = start(fnd, "risky", "\"wait\"");
     let beside = pid_in(&gate.join("waiting"));
     let cases = [
         ("exit", "exit-3"),
@@ -39,7 +50,7 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
         ("garbage", "bad-answer"),
         ("large", "result-too-large"),
     ];
-    let mut before = ask(&fnd, "risky", "\"\"");
+    let mut before = ask(fnd, "risky", "\"\"");
     for (what, expected) in cases {
         let (answer, view) = fnd.run("risky", &format!("\"{what}\""));
         assert!(answer.status.is_server_error(), "{what}: {}", answer.status);
@@ -49,11 +60,11 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
             "{what}"
         );
         assert!(!view.attempt_records[0].cold, "{what}");
-        let next = ask(&fnd, "risky", "\"\"");
+        let next = ask(fnd, "risky", "\"\"");
         assert_ne!(next, before, "{what}");
         before = next;
     }
-    let id = start(&fnd, "risky", "\"hang\"");
+    let id = start(fnd, "risky", "\"hang\"");
     let hanging = pid_in(&gate.join("hanging"));
     assert_eq!(before, hanging);
     kill_process(hanging);
@@ -62,7 +73,7 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
         (reason(&view).as_str(), view.attempt_records[0].signal.as_deref()),
         ("signal-KILL", Some("SIGKILL"))
     );
-    assert_ne!(ask(&fnd, "risky", "\"\""), before);
+    assert_ne!(ask(fnd, "risky", "\"\""), before);
 
     std::fs::write(gate.join("go"), "").unwrap();
     let view = fnd.wait_end(neighbour);
@@ -70,13 +81,10 @@ fn a_worker_that_breaks_is_replaced_and_its_neighbour_goes_on() {
     assert_eq!(fnd.result(neighbour).text(), beside.to_string());
     // The invocation fails; the function stays ready.
     assert_eq!(fnd.function("risky").unwrap().state.as_str(), "ready");
-    fnd.finish();
 }
 
 /// The call in flight of a killed worker is retried in another worker, if `retry.on` allows it.
-#[test]
-fn a_killed_call_is_tried_again_in_a_new_worker() {
-    let fnd = Fnd::start();
+fn a_killed_call_is_tried_again_in_a_new_worker(fnd: &Fnd) {
     let code = "import os, signal\ndef handler(event, context):\n    if context['attempt'] == 1: os.kill(os.getpid(), signal.SIGKILL)\n    return 'better'\n";
     fnd.install("twice.py", "[retry]\nretries = 1\ninterval = \"1ms\"\n", code);
     let (answer, view) = fnd.run("twice", "");
@@ -84,14 +92,11 @@ fn a_killed_call_is_tried_again_in_a_new_worker() {
     let workers: Vec<_> = view.attempt_records.iter().map(|attempt| attempt.worker).collect();
     assert_eq!(workers.len(), 2);
     assert_ne!(workers[0], workers[1]);
-    fnd.finish();
 }
 
 /// An answer that is in the socket when the worker ends counts, and the next call gets another worker.
-#[test]
-fn an_answer_before_the_end_counts() {
+fn an_answer_before_the_end_counts(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start();
     let protocol = include_str!("../../conformance/functions/exec/worker.py");
     let program = "#!/usr/bin/python3 -B
 import os, worker
@@ -111,17 +116,14 @@ worker.serve(lambda data, previous, head, log: str(os.getpid()).encode())
     fnd.wait_ready("brief");
     let mut pids = Vec::new();
     for _ in 0..20 {
-        let pid = ask(&fnd, "brief", "").as_i64().unwrap();
+        let pid = ask(fnd, "brief", "").as_i64().unwrap();
         assert!(!pids.contains(&pid), "{pids:?}");
         pids.push(pid);
         wait_until("its worker to be gone", PATIENCE, || (!is_alive(pid)).then_some(()));
     }
-    fnd.finish();
 }
 
-#[test]
-fn a_worker_that_cannot_be_started_leaves_no_files() {
-    let fnd = Fnd::start();
+fn a_worker_that_cannot_be_started_leaves_no_files(fnd: &Fnd) {
     fnd.drop_executable("ruined/serve", b"\x7fELF and nothing more");
     fnd.drop_file(
         "ruined/function.toml",
@@ -137,29 +139,23 @@ fn a_worker_that_cannot_be_started_leaves_no_files() {
         let left = left.flatten().filter(|entry| entry.file_name() != "spare");
         (left.count() == 0).then_some(())
     });
-    fnd.finish();
 }
 
 /// `sys.exit` ends the call, not the worker.
-#[test]
-fn sys_exit_ends_the_call_only() {
-    let fnd = Fnd::start();
+fn sys_exit_ends_the_call_only(fnd: &Fnd) {
     let code = "import os, sys\ndef handler(event, context):\n    if event['data'] is not None: sys.exit(event['data'])\n    return os.getpid()\n";
     fnd.install("exits.py", "", code);
-    let before = ask(&fnd, "exits", "");
+    let before = ask(fnd, "exits", "");
     for (code, expected) in [("0", "ok"), ("65", "failed"), ("4", "error"), ("\"words\"", "error")] {
         let (_, view) = fnd.run("exits", code);
         assert_eq!(reason(&view), expected, "sys.exit({code})");
     }
-    assert_eq!(ask(&fnd, "exits", ""), before);
-    fnd.finish();
+    assert_eq!(ask(fnd, "exits", ""), before);
 }
 
 /// A program that implements the protocol itself, and sends answers without a call.
-#[test]
-fn answers_nobody_asked_for_replace_the_worker() {
+fn answers_nobody_asked_for_replace_the_worker(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start();
     let protocol = include_str!("../../conformance/functions/exec/worker.py");
     let program = "#!/usr/bin/python3 -B
 import json, os, time, worker
@@ -190,16 +186,15 @@ worker.serve(handler)
         "runtime = \"exec\"\nentry = \"serve\"\nmode = \"handler\"\n",
     );
     fnd.wait_ready("double");
-    let first = ask(&fnd, "double", "");
+    let first = ask(fnd, "double", "");
     let (answer, view) = fnd.run("double", "\"twice\"");
     assert_eq!((answer.text().as_str(), view.state), ("first", RunState::Succeeded));
     wait_until("the worker that answered twice to be gone", PATIENCE, || {
         (!is_alive(first.as_i64().unwrap())).then_some(())
     });
-    let second = ask(&fnd, "double", "");
+    let second = ask(fnd, "double", "");
     assert_ne!(second, first);
     let (answer, view) = fnd.run("double", "\"unknown\"");
     assert_eq!((answer.status.as_u16(), reason(&view).as_str()), (502, "bad-answer"));
-    assert_ne!(ask(&fnd, "double", ""), second);
-    fnd.finish();
+    assert_ne!(ask(fnd, "double", ""), second);
 }

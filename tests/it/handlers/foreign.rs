@@ -4,10 +4,22 @@ use super::{ask, reason};
 use fnd_tests::{Fnd, require};
 use serde_json::json;
 
-/// Kubeless: any name in `module.function`, event and context by their names.
+/// Each of these has functions of its own.
 #[test]
-fn a_kubeless_function() {
+fn functions_of_every_system() {
     let fnd = Fnd::start();
+    a_kubeless_function(&fnd);
+    kyma_functions(&fnd);
+    a_rafay_function(&fnd);
+    a_keptn_task(&fnd);
+    the_first_five_minutes(&fnd);
+    a_kyma_function_for_express(&fnd);
+    what_is_not_supported_says_so(&fnd);
+    fnd.finish();
+}
+
+/// Kubeless: any name in `module.function`, event and context by their names.
+fn a_kubeless_function(fnd: &Fnd) {
     fnd.drop_file("count.toml", "handler = \"count.words\"\n[limits]\ntimeout = \"20s\"\n");
     fnd.drop_file(
         "count.py",
@@ -57,13 +69,10 @@ def words(event, context):
         body["runtime"].as_str().is_some_and(|name| name.starts_with("python")),
         "{body}"
     );
-    fnd.finish();
 }
 
 /// Kyma: `main` in python and in node, `CloudEvents` by header.
-#[test]
-fn kyma_functions() {
-    let fnd = Fnd::start();
+fn kyma_functions(fnd: &Fnd) {
     fnd.drop_file(
         "order.py",
         "def main(event, context):\n    print('order', event['data']['id'])\n    return {'order': event['data']['id'], 'type': event['ce-type'], 'source': event.ceHeaders['ce-source']}\n",
@@ -103,13 +112,10 @@ fn kyma_functions() {
         (&body["order"], &body["type"]),
         (&json!(12), &json!("order.created.v1"))
     );
-    fnd.finish();
 }
 
 /// Rafay: `handle(logger, request)`, its SDK, and polls that get the data of the call before.
-#[test]
-fn a_rafay_function() {
-    let fnd = Fnd::start();
+fn a_rafay_function(fnd: &Fnd) {
     fnd.drop_file(
         "machine.toml",
         "[poll]\nrepeat = \"10ms\"\n[retry]\nretries = 2\ninterval = \"1ms\"\n",
@@ -133,7 +139,7 @@ def handle(logger, request):
     let body: serde_json::Value = answer.json();
     assert_eq!((&body["name"], &body["steps"]), (&json!("vm-1"), &json!(2)));
     assert_eq!((view.attempts, view.polls), (3, 2));
-    let log = super::lines(&fnd, view.id);
+    let log = super::lines(fnd, view.id);
     assert!(log.iter().any(|line| line.contains("step 1")), "{log:?}");
     let (answer, view) = fnd.run("machine", "{\"name\": \"vm-1\", \"broken\": true}");
     assert_eq!(answer.status, 500);
@@ -142,14 +148,11 @@ def handle(logger, request):
         ("failed", "no such size")
     );
     assert_eq!(view.attempts, 1);
-    fnd.finish();
 }
 
 /// Keptn: a deno script that reads DATA and ends with an exit code; each run has its own process.
-#[test]
-fn a_keptn_task() {
+fn a_keptn_task(fnd: &Fnd) {
     require!(deno);
-    let fnd = Fnd::start();
     fnd.drop_file("task.toml", "on_load = false\ncontext = { appName = \"shop\" }\n");
     fnd.drop_file(
         "task.ts",
@@ -165,13 +168,10 @@ if (data.text === \"bad\") Deno.exit(1);
     assert!(view.attempt_records[0].cold);
     let (_, view) = fnd.run("task", "{\"text\": \"bad\"}");
     assert_eq!(reason(&view), "exit-1");
-    fnd.finish();
 }
 
 /// The first five minutes with `fnd`: a handler with default settings.
-#[test]
-fn the_first_five_minutes() {
-    let fnd = Fnd::start();
+fn the_first_five_minutes(fnd: &Fnd) {
     fnd.drop_file(
         "hello.py",
         "def handler(event, context): return {\"hello\": event[\"data\"][\"name\"]}\n",
@@ -181,14 +181,11 @@ fn the_first_five_minutes() {
         .ctl(&["invoke", "hello", "-d", "{\"name\": \"Ada\"}"])
         .expect_code(0);
     assert_eq!(run.json(), json!({"hello": "Ada"}));
-    assert_eq!(ask(&fnd, "hello", "{\"name\": \"Bob\"}"), json!({"hello": "Bob"}));
-    fnd.finish();
+    assert_eq!(ask(fnd, "hello", "{\"name\": \"Bob\"}"), json!({"hello": "Bob"}));
 }
 
 /// Kyma's newest form for node: `main(req, res)`, as express has it.
-#[test]
-fn a_kyma_function_for_express() {
-    let fnd = Fnd::start();
+fn a_kyma_function_for_express(fnd: &Fnd) {
     let code = "module.exports = {
   main: function (req, res) {
     if (req.method === 'GET') return res.type('text/plain').send(`hello ${req.query.name}`);
@@ -214,13 +211,10 @@ fn a_kyma_function_for_express() {
     fnd.wait_ready("newest");
     let answer = fnd.client().get("/v1/functions/newest/http/orders");
     assert_eq!(answer.text(), r#"["/orders","node26"]"#);
-    fnd.finish();
 }
 
 /// Code that needs an unsupported feature fails when it is loaded, with a message that says what to do.
-#[test]
-fn what_is_not_supported_says_so() {
-    let fnd = Fnd::start();
+fn what_is_not_supported_says_so(fnd: &Fnd) {
     let cases = [
         (
             "store",
@@ -249,5 +243,4 @@ fn what_is_not_supported_says_so() {
         );
         assert!(view.message.contains(expected), "{name}: {}", view.message);
     }
-    fnd.finish();
 }

@@ -20,22 +20,31 @@ fn different(answers: &[Value]) -> usize {
     answers.iter().map(ToString::to_string).collect::<BTreeSet<_>>().len()
 }
 
+/// The count of all workers comes first.
 #[test]
-fn there_are_never_more_workers_than_the_pool_has() {
-    require!(cgroup);
+fn workers_of_pools() {
     let fnd = Fnd::start();
-    let code = "import os, time\ndef handler(event, context):\n    time.sleep(0.3)\n    return os.getpid()\n";
-    fnd.install("crowd.py", "[pool]\nmax = 3\n", code);
-    let answers = together(&fnd, "crowd", 20);
-    assert_eq!(answers.len(), 20);
-    assert!((2..=3).contains(&different(&answers)), "{answers:?}");
+    a_worker_of_one_invocation_each_and_none_waits_for_its_start(&fnd);
+    there_are_never_more_workers_than_the_pool_has(&fnd);
+    workers_are_started_ahead_and_kept(&fnd);
+    an_idle_worker_leaves_and_the_next_call_is_cold(&fnd);
+    a_worker_is_replaced_after_so_many_calls(&fnd);
+    many_calls_are_in_flight_in_one_worker(&fnd);
+    a_worker_is_replaced_when_it_is_old(&fnd);
     fnd.finish();
 }
 
-#[test]
-fn workers_are_started_ahead_and_kept() {
+fn there_are_never_more_workers_than_the_pool_has(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start();
+    let code = "import os, time\ndef handler(event, context):\n    time.sleep(0.3)\n    return os.getpid()\n";
+    fnd.install("crowd.py", "[pool]\nmax = 3\n", code);
+    let answers = together(fnd, "crowd", 20);
+    assert_eq!(answers.len(), 20);
+    assert!((2..=3).contains(&different(&answers)), "{answers:?}");
+}
+
+fn workers_are_started_ahead_and_kept(fnd: &Fnd) {
+    require!(cgroup);
     let gate = fnd.shared_directory("gate");
     let mark = format!(
         "import os\nopen('{}/%d' % os.getpid(), 'w').close()\ndef handler(event, context): return os.getpid()\n",
@@ -56,50 +65,40 @@ fn workers_are_started_ahead_and_kept() {
         (loaded() == 3).then_some(())
     });
     assert!(view.attempt_records[0].worker.is_some());
-    fnd.finish();
 }
 
-#[test]
-fn an_idle_worker_leaves_and_the_next_call_is_cold() {
+fn an_idle_worker_leaves_and_the_next_call_is_cold(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start();
     fnd.install("rare.py", "[pool]\nidle = \"300ms\"\n", PID);
-    let first = ask(&fnd, "rare", "");
+    let first = ask(fnd, "rare", "");
     wait_until("the idle worker to be gone", PATIENCE, || {
         (!is_alive(first.as_i64().unwrap())).then_some(())
     });
     let (answer, view) = fnd.run("rare", "");
     assert_ne!(answer.json::<Value>(), first);
     assert!(view.attempt_records[0].cold);
-    fnd.finish();
 }
 
-#[test]
-fn a_worker_is_replaced_after_so_many_calls() {
+fn a_worker_is_replaced_after_so_many_calls(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start();
     fnd.install("worn.py", "[pool]\nmax = 1\nmax_invocations = 2\n", PID);
-    let pids: Vec<Value> = (0..6).map(|_| ask(&fnd, "worn", "")).collect();
+    let pids: Vec<Value> = (0..6).map(|_| ask(fnd, "worn", "")).collect();
     assert_eq!(different(&pids), 3, "{pids:?}");
     for pair in pids.chunks(2) {
         assert_eq!(pair[0], pair[1]);
     }
-    fnd.finish();
 }
 
 /// Async handlers share one worker: each of eight calls ends when all eight have begun.
-#[test]
-fn many_calls_are_in_flight_in_one_worker() {
-    let fnd = Fnd::start();
+fn many_calls_are_in_flight_in_one_worker(fnd: &Fnd) {
     let manifest = "[pool]\nmax = 1\nconcurrency = 8\n";
     let python = "import asyncio, os\nall_begun = asyncio.Barrier(8)\nasync def handler(event, context):\n    print('of', context['invocation'])\n    await all_begun.wait()\n    return os.getpid()\n";
     fnd.install("py.py", manifest, python);
-    shares_a_worker(&fnd, "py");
+    shares_a_worker(fnd, "py");
     require!(deno);
     let deno = "let begun = 0;\nconst all = Promise.withResolvers();\nexport default async () => {\n  if (++begun === 8) all.resolve();\n  await all.promise;\n  return Deno.pid;\n};\n";
     fnd.install("deno.ts", manifest, deno);
-    shares_a_worker(&fnd, "deno");
-    fnd.finish();
+    shares_a_worker(fnd, "deno");
 }
 
 #[track_caller]
@@ -108,10 +107,8 @@ fn shares_a_worker(fnd: &Fnd, name: &str) {
     assert_eq!(different(&answers), 1, "{name}: {answers:?}");
 }
 
-#[test]
-fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
+fn a_worker_of_one_invocation_each_and_none_waits_for_its_start(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start();
     fnd.install("alone.py",
         "[pool]\nisolation = \"invocation\"\nspare = 2\n",
         "import os\ncount = 0\ndef handler(event, context):\n    global count\n    count += 1\n    return [os.getpid(), count]\n",
@@ -132,16 +129,13 @@ fn a_worker_of_one_invocation_each_and_none_waits_for_its_start() {
         });
     }
     assert!(warm >= 4, "only {warm} of 6 calls found a fresh worker ready");
-    fnd.finish();
 }
 
 /// A worker at its maximal age is replaced; if it is busy, it finishes its call first.
-#[test]
-fn a_worker_is_replaced_when_it_is_old() {
+fn a_worker_is_replaced_when_it_is_old(fnd: &Fnd) {
     require!(cgroup);
-    let fnd = Fnd::start();
     fnd.install("aged.py", "[pool]\nmin = 1\nmax = 1\nmax_age = \"700ms\"\n", PID);
-    let first = ask(&fnd, "aged", "");
+    let first = ask(fnd, "aged", "");
     wait_until("the old worker to be gone", PATIENCE, || {
         (!is_alive(first.as_i64().unwrap())).then_some(())
     });
@@ -154,5 +148,4 @@ fn a_worker_is_replaced_when_it_is_old() {
         assert_eq!((answer.json::<Value>(), view.attempts), (Value::from(1), 1));
         assert!(view.attempt_records[0].cold, "each has a worker of its own");
     }
-    fnd.finish();
 }

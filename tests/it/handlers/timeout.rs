@@ -42,10 +42,17 @@ fn asked_in_time(fnd: &Fnd, name: &str) -> serde_json::Value {
     })
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn python_in_c_code_and_deaf_to_sigterm() {
+fn calls_that_take_too_long() {
     require!(root, cgroup);
     let fnd = Fnd::start();
+    python_in_c_code_and_deaf_to_sigterm(&fnd);
+    javascript_that_blocks_or_never_resolves(&fnd);
+    fnd.finish();
+}
+
+fn python_in_c_code_and_deaf_to_sigterm(fnd: &Fnd) {
     let code = "import os, re, signal, subprocess, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def handler(event, context):
@@ -61,15 +68,11 @@ def handler(event, context):
 ";
     fnd.install("slow.py", LIMITS, code);
     for what in ["sum", "re", "deaf", "late"] {
-        ends_in_time(&fnd, "slow", &format!("\"{what}\""));
+        ends_in_time(fnd, "slow", &format!("\"{what}\""));
     }
-    fnd.finish();
 }
 
-#[test]
-fn javascript_that_blocks_or_never_resolves() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn javascript_that_blocks_or_never_resolves(fnd: &Fnd) {
     let code = |export: &str, pid: &str| {
         format!(
             "{export} async (event) => {{
@@ -80,11 +83,10 @@ fn javascript_that_blocks_or_never_resolves() {
         )
     };
     fnd.install("node.cjs", LIMITS, &code("module.exports =", "process.pid"));
-    ends_in_time(&fnd, "node", "\"block\"");
-    ends_in_time(&fnd, "node", "\"never\"");
+    ends_in_time(fnd, "node", "\"block\"");
+    ends_in_time(fnd, "node", "\"never\"");
     require!(deno);
     fnd.install("deno.ts", LIMITS, &code("export default", "Deno.pid"));
-    ends_in_time(&fnd, "deno", "\"block\"");
-    ends_in_time(&fnd, "deno", "\"never\"");
-    fnd.finish();
+    ends_in_time(fnd, "deno", "\"block\"");
+    ends_in_time(fnd, "deno", "\"never\"");
 }

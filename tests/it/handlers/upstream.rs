@@ -33,11 +33,20 @@ async def handle(logger, request):
     return {'found': found}
 ";
 
-/// Rafay's clients of its state store work on the state of fnd. Their keys have the ids of the caller's headers.
+/// Each of these has functions of its own.
 #[test]
-fn the_state_of_rafay_is_that_of_fnd() {
-    require!(root);
+fn states_events_and_contexts() {
     let fnd = Fnd::start();
+    the_state_of_rafay_is_that_of_fnd(&fnd);
+    an_event_of_kyma_reaches_another_function(&fnd);
+    a_cloud_event_of_version_0_1_reaches_a_handler(&fnd);
+    the_context_keeps_its_order(&fnd);
+    fnd.finish();
+}
+
+/// Rafay's clients of its state store work on the state of fnd. Their keys have the ids of the caller's headers.
+fn the_state_of_rafay_is_that_of_fnd(fnd: &Fnd) {
+    require!(root);
     fnd.drop_file("store.toml", "[access]\nstate = [\"rafay/*\"]\n");
     fnd.drop_file("store.py", STATE);
     fnd.drop_file("poor.toml", "[access]\nstate = [\"other/*\"]\n");
@@ -70,14 +79,11 @@ fn the_state_of_rafay_is_that_of_fnd() {
     let (_, view) = fnd.run("poor", "{\"only\": true}");
     assert_eq!(reason(&view), "error");
     assert!(view.message.contains("state = [\"rafay/*\"]"), "{}", view.message);
-    fnd.finish();
 }
 
 /// Kyma's `emitCloudEvent` goes to fnd where no other publisher is named, in the trace of the call.
-#[test]
-fn an_event_of_kyma_reaches_another_function() {
+fn an_event_of_kyma_reaches_another_function(fnd: &Fnd) {
     require!(root);
-    let fnd = Fnd::start();
     fnd.drop_file("order.toml", "[access]\nemit = [\"order.*\"]\n");
     fnd.drop_file(
         "order.py",
@@ -103,13 +109,10 @@ fn an_event_of_kyma_reaches_another_function() {
         .expect_code(0)
         .json();
     assert_eq!(found, json!([{"id": "123"}, "order.created", "/orders", "v1", null]));
-    fnd.finish();
 }
 
 /// The headers of CloudEvents 0.1, as Kubeless's runtime for them has them, are those of 1.0 as well.
-#[test]
-fn a_cloud_event_of_version_0_1_reaches_a_handler() {
-    let fnd = Fnd::start();
+fn a_cloud_event_of_version_0_1_reaches_a_handler(fnd: &Fnd) {
     fnd.drop_file(
         "old.py",
         "def handler(event, context):
@@ -140,13 +143,10 @@ fn a_cloud_event_of_version_0_1_reaches_a_handler() {
         answer.json::<Value>(),
         json!(["1", "made", "shop", "made", "yes", null])
     );
-    fnd.finish();
 }
 
 /// Keptn's scripts get the context in the order in which the manifest has it, handlers as well.
-#[test]
-fn the_context_keeps_its_order() {
-    let fnd = Fnd::start();
+fn the_context_keeps_its_order(fnd: &Fnd) {
     let context = "[context]\nworkloadName = \"w\"\nappName = \"a\"\nobjectType = { z = 1, b = \"x\" }\n";
     for name in ["script", "shell", "python"] {
         fnd.drop_file(&format!("{name}.toml"), &format!("on_load = false\n{context}"));
@@ -163,5 +163,4 @@ fn the_context_keeps_its_order() {
         let expected = r#"{"workloadName":"w","appName":"a","objectType":{"z":1,"b":"x"}}"#;
         assert_eq!(answer.text().trim(), expected, "{name}");
     }
-    fnd.finish();
 }

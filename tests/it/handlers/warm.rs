@@ -6,9 +6,17 @@ use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
 
+/// Each of these has functions of its own.
 #[test]
-fn the_second_call_is_warm_and_output_is_of_its_call() {
+fn calls_of_warm_workers() {
     let fnd = Fnd::start();
+    the_second_call_is_warm_and_output_is_of_its_call(&fnd);
+    an_exception_is_kept_with_its_stack_and_harms_nobody(&fnd);
+    kinds_of_failures_drive_retries_and_polls(&fnd);
+    fnd.finish();
+}
+
+fn the_second_call_is_warm_and_output_is_of_its_call(fnd: &Fnd) {
     let code = "import os, sys
 def handler(event, context):
     print('out', event['data'])
@@ -30,7 +38,7 @@ def handler(event, context):
     let cold: Vec<bool> = views.iter().map(|view| view.attempt_records[0].cold).collect();
     assert_eq!(cold, [true, false, false]);
     for (view, n) in views.iter().zip(1..) {
-        let mut printed = lines(&fnd, view.id);
+        let mut printed = lines(fnd, view.id);
         printed.sort();
         assert_eq!(printed, [format!("err {n}"), format!("out {n}")]);
         let attempt = &view.attempt_records[0];
@@ -39,18 +47,15 @@ def handler(event, context):
         assert_eq!(attempt.scope, Some(UsageScope::Worker));
         assert_eq!((attempt.cpu_ms, attempt.memory_peak_bytes), (None, None));
     }
-    fnd.finish();
 }
 
-#[test]
-fn an_exception_is_kept_with_its_stack_and_harms_nobody() {
-    let fnd = Fnd::start();
+fn an_exception_is_kept_with_its_stack_and_harms_nobody(fnd: &Fnd) {
     let python = "import os\ndef handler(event, context):\n    deeper(event['data'])\n    return os.getpid()\ndef deeper(n):\n    1 / n\n";
     fnd.install("py.py", "", python);
     let node = "const deeper = (n) => { if (!n) throw new Error('division by zero'); };\nmodule.exports = (event) => { deeper(event.data); return process.pid; };\n";
     fnd.install("js.cjs", "", node);
     for (name, trace) in [("py", "ZeroDivisionError"), ("js", "at deeper")] {
-        let before = ask(&fnd, name, "1");
+        let before = ask(fnd, name, "1");
         let (answer, view) = fnd.run(name, "0");
         assert_eq!(answer.status, 500);
         assert_eq!(
@@ -59,19 +64,16 @@ fn an_exception_is_kept_with_its_stack_and_harms_nobody() {
             "{name}"
         );
         assert_eq!(view.message, "division by zero", "{name}");
-        let printed = lines(&fnd, view.id).join("\n");
+        let printed = lines(fnd, view.id).join("\n");
         assert!(
             printed.contains(trace) && printed.contains("deeper"),
             "{name}: {printed}"
         );
-        assert_eq!(ask(&fnd, name, "1"), before, "{name}");
+        assert_eq!(ask(fnd, name, "1"), before, "{name}");
     }
-    fnd.finish();
 }
 
-#[test]
-fn kinds_of_failures_drive_retries_and_polls() {
-    let fnd = Fnd::start();
+fn kinds_of_failures_drive_retries_and_polls(fnd: &Fnd) {
     let code = "import fnd
 def handler(event, context):
     kind, attempt, previous = event['data'], context['attempt'], context['previous']
@@ -103,7 +105,6 @@ def handler(event, context):
     let (answer, view) = fnd.run("kinds", "\"again\"");
     assert_eq!(answer.text(), "4");
     assert_eq!((view.attempts, view.polls), (4, 3));
-    fnd.finish();
 }
 
 #[test]

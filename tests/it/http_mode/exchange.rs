@@ -2,9 +2,18 @@
 
 use super::*;
 
+/// Each of these has functions of its own.
 #[test]
-fn a_request_and_its_answer_pass_through() {
+fn requests_pass_through() {
     let fnd = Fnd::start();
+    a_request_and_its_answer_pass_through(&fnd);
+    a_deno_module_with_fetch_is_served(&fnd);
+    bodies_stream_both_ways(&fnd);
+    requests_are_answered_beside_each_other_in_one_worker(&fnd);
+    fnd.finish();
+}
+
+fn a_request_and_its_answer_pass_through(fnd: &Fnd) {
     for (file, manifest) in [
         ("tcp.py", "[http_server]\nready = \"/healthz\"\n"),
         ("unix.py", "[http_server]\nlisten = \"unix\"\n"),
@@ -12,7 +21,7 @@ fn a_request_and_its_answer_pass_through() {
         fnd.install(file, manifest, SERVER);
         let name = file.trim_end_matches(".py");
         let seen = raw(
-            &fnd,
+            fnd,
             format!(
                 "PUT /v1/functions/{name}/http/a%20b/c?x=1&y=%2F HTTP/1.1\r\nhost: example.com\r\nx-mine: 1\r\nauthorization: Bearer x\r\n\
                  te: trailers\r\nconnection: close, x-hop\r\nx-hop: 1\r\nce-id: 7\r\ncontent-length: 4\r\n\r\nbody"
@@ -40,7 +49,7 @@ fn a_request_and_its_answer_pass_through() {
         for gone in ["authorization", "te", "x-hop"] {
             assert!(headers[gone].is_null(), "{gone} of {headers}");
         }
-        let answer = get(&fnd, name, "/teapot");
+        let answer = get(fnd, name, "/teapot");
         assert_eq!((answer.status.as_u16(), answer.text().as_str()), (418, "short"));
         assert_eq!((header(&answer, "x-own"), header(&answer, "set-cookie")), ("1", "a=1"));
         assert_eq!(
@@ -50,28 +59,25 @@ fn a_request_and_its_answer_pass_through() {
         for gone in ["x-hop", "keep-alive"] {
             assert_eq!(header(&answer, gone), "", "{gone}");
         }
-        assert_eq!(record(&fnd, &answer).state, RunState::Succeeded);
+        assert_eq!(record(fnd, &answer).state, RunState::Succeeded);
         // `invoke` is a POST to `/`; a 5xx answer is a failure, with the body as its message.
         let seen: serde_json::Value = fnd.invoke(name, "{\"a\": 1}").json();
         assert_eq!(
             (&seen["method"], &seen["path"], &seen["body"]),
             (&"POST".into(), &"/".into(), &"{\"a\": 1}".into())
         );
-        let answer = get(&fnd, name, "/broken");
+        let answer = get(fnd, name, "/broken");
         assert_eq!((answer.status.as_u16(), answer.text().as_str()), (503, "not now"));
-        let view = record(&fnd, &answer);
+        let view = record(fnd, &answer);
         assert_eq!((view.state, reason(&view).as_str()), (RunState::Failed, "error"));
         assert_eq!(view.message, "it answered 503 Service Unavailable");
         let lines: Vec<String> = fnd.logs(view.id).into_iter().map(|line| line.text).collect();
         assert!(lines.iter().any(|line| line == "asked /broken"), "{lines:?}");
     }
-    fnd.finish();
 }
 
-#[test]
-fn a_deno_module_with_fetch_is_served() {
+fn a_deno_module_with_fetch_is_served(fnd: &Fnd) {
     require!(deno);
-    let fnd = Fnd::start();
     let code = "export default {\n  async fetch(request) {\n    const url = new URL(request.url);\n    if (url.pathname === '/stream') return new Response(request.body);\n    return Response.json({ path: url.pathname, body: await request.text() }, { status: 201 });\n  },\n};\n";
     fnd.drop_file("fetch.ts", code);
     fnd.wait_ready("fetch");
@@ -115,12 +121,9 @@ fn a_deno_module_with_fetch_is_served() {
         "Deno.serve({ hostname: '127.0.0.1', port: Number(Deno.env.get('PORT')) }, () => new Response('own'));\n",
     );
     assert_eq!(fnd.invoke("own", "").text(), "own");
-    fnd.finish();
 }
 
-#[test]
-fn bodies_stream_both_ways() {
-    let fnd = Fnd::start();
+fn bodies_stream_both_ways(fnd: &Fnd) {
     fnd.install(
         "pipe.py",
         "[limits]\nbody = \"1G\"\nresult = \"1K\"\n[http_server]\n",
@@ -148,7 +151,7 @@ fn bodies_stream_both_ways() {
     stream.read_to_end(&mut seen).unwrap();
     assert!(String::from_utf8_lossy(&seen).ends_with("0\r\n\r\n"));
     // The body is not kept: a body above `limits.result` is not refused, and fnd's memory does not grow by 64 MiB.
-    let before = memory_kib(&fnd);
+    let before = memory_kib(fnd);
     let mut stream = UnixStream::connect(fnd.socket()).unwrap();
     let size = 64 << 20;
     write!(
@@ -163,33 +166,25 @@ fn bodies_stream_both_ways() {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.ends_with(&size.to_string()), "{text}");
-    assert!(
-        memory_kib(&fnd) < before + (32 << 10),
-        "{} of {before}",
-        memory_kib(&fnd)
-    );
-    assert_eq!(get(&fnd, "pipe", "/large").text().len(), 5000);
-    fnd.finish();
+    assert!(memory_kib(fnd) < before + (32 << 10), "{} of {before}", memory_kib(fnd));
+    assert_eq!(get(fnd, "pipe", "/large").text().len(), 5000);
 }
 
-#[test]
-fn requests_are_answered_beside_each_other_in_one_worker() {
-    let fnd = Fnd::start();
+fn requests_are_answered_beside_each_other_in_one_worker(fnd: &Fnd) {
     fnd.install(
         "crowd.py",
-        &format!("[pool]\nmax = 1\nconcurrency = 8\n[http_server]\n{}", gated(&fnd)),
+        &format!("[pool]\nmax = 1\nconcurrency = 8\n[http_server]\n{}", gated(fnd)),
         SERVER,
     );
-    let first = get(&fnd, "crowd", "/pid").text();
+    let first = get(fnd, "crowd", "/pid").text();
     std::thread::scope(|scope| {
         let calls: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| get(&fnd, "crowd", "/gate").text()))
+            .map(|_| scope.spawn(|| get(fnd, "crowd", "/gate").text()))
             .collect();
         let _ = fnd.wait_function("crowd", "to run eight times", |function| function.running == 8);
-        open(&fnd);
+        open(fnd);
         for call in calls {
             assert_eq!(call.join().unwrap(), first);
         }
     });
-    fnd.finish();
 }

@@ -2,29 +2,39 @@
 
 use super::*;
 
+/// Each of these has functions of its own.
 #[test]
-fn what_breaks_fails_its_own_call_and_says_why() {
-    require!(cgroup);
+fn failures_of_programs() {
     let fnd = Fnd::start();
+    what_breaks_fails_its_own_call_and_says_why(&fnd);
+    a_body_that_breaks_off_after_the_answer_began_is_no_failure_of_the_function(&fnd);
+    a_timeout_ends_the_worker_and_an_attempt_may_follow(&fnd);
+    what_never_is_ready_says_why(&fnd);
+    a_cancelled_request_is_closed_and_the_others_of_its_worker_go_on(&fnd);
+    fnd.finish();
+}
+
+fn what_breaks_fails_its_own_call_and_says_why(fnd: &Fnd) {
+    require!(cgroup);
     fnd.install(
         "risky.py",
         "[limits]\nbody = \"1K\"\nresult = \"1K\"\n[pool]\nmax = 1\n[http_server]\n",
         SERVER,
     );
-    let pid = get(&fnd, "risky", "/pid").text();
+    let pid = get(fnd, "risky", "/pid").text();
     for path in ["/garbage", "/drop"] {
-        let answer = get(&fnd, "risky", path);
+        let answer = get(fnd, "risky", path);
         let problem: serde_json::Value = answer.json();
         assert_eq!(
             (answer.status.as_u16(), &problem["code"]),
             (502, &"bad-answer".into()),
             "{path}: {problem}"
         );
-        assert_eq!(get(&fnd, "risky", "/pid").text(), pid, "{path}: the worker serves on");
+        assert_eq!(get(fnd, "risky", "/pid").text(), pid, "{path}: the worker serves on");
     }
     // If an answer ends early, after its head, fnd closes the caller's connection.
     let text = raw(
-        &fnd,
+        fnd,
         b"GET /v1/functions/risky/http/cut HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
     );
     assert!(
@@ -41,7 +51,7 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         "POST /v1/functions/risky/http/length HTTP/1.1\r\nhost: x\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n7d0\r\n{}\r\n0\r\n\r\n",
         "x".repeat(2000)
     );
-    let text = raw(&fnd, chunked.as_bytes());
+    let text = raw(fnd, chunked.as_bytes());
     assert!(
         text.starts_with("HTTP/1.1 413") && text.contains("limits.body"),
         "{text}"
@@ -52,8 +62,8 @@ fn what_breaks_fails_its_own_call_and_says_why() {
     let kept: serde_json::Value = fnd.result(id).json();
     assert_eq!((&kept["method"], &kept["body"]), (&"POST".into(), &"1".into()));
     wait_until("an exit to be told in time", PATIENCE, || {
-        let answer = get(&fnd, "risky", "/exit");
-        let view = record(&fnd, &answer);
+        let answer = get(fnd, "risky", "/exit");
+        let view = record(fnd, &answer);
         let outcome = (answer.status.as_u16(), reason(&view));
         // If fnd learns of the exit late, it only knows that the connection broke.
         assert!(
@@ -63,15 +73,12 @@ fn what_breaks_fails_its_own_call_and_says_why() {
         );
         (outcome.0 == 500).then_some(())
     });
-    assert_ne!(get(&fnd, "risky", "/pid").text(), pid);
+    assert_ne!(get(fnd, "risky", "/pid").text(), pid);
     assert_eq!(fnd.function("risky").unwrap().state.as_str(), "ready");
-    fnd.finish();
 }
 
 /// The program answers while it still reads the request.
-#[test]
-fn a_body_that_breaks_off_after_the_answer_began_is_no_failure_of_the_function() {
-    let fnd = Fnd::start();
+fn a_body_that_breaks_off_after_the_answer_began_is_no_failure_of_the_function(fnd: &Fnd) {
     fnd.install("early.py", "[limits]\nbody = \"1K\"\n[http_server]\n", SERVER);
     for (runs, rest) in [(1, format!("7d0\r\n{}\r\n", "x".repeat(2000))), (2, String::new())] {
         let mut stream = UnixStream::connect(fnd.socket()).unwrap();
@@ -94,23 +101,20 @@ fn a_body_that_breaks_off_after_the_answer_began_is_no_failure_of_the_function()
             ("cancelled".to_owned(), 0)
         );
     }
-    fnd.finish();
 }
 
-#[test]
-fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
-    let fnd = Fnd::start();
+fn a_timeout_ends_the_worker_and_an_attempt_may_follow(fnd: &Fnd) {
     fnd.install(
         "late.py",
         "[limits]\ntimeout = \"500ms\"\ngrace = \"200ms\"\n[http_server]\n",
         SERVER,
     );
     let pid: i32 = wait_until("an answer in time", PATIENCE, || {
-        get(&fnd, "late", "/pid").text().parse().ok()
+        get(fnd, "late", "/pid").text().parse().ok()
     });
-    let answer = get(&fnd, "late", "/hang");
+    let answer = get(fnd, "late", "/hang");
     assert_eq!(answer.status.as_u16(), 408, "{}", answer.text());
-    assert_eq!(reason(&record(&fnd, &answer)), "timeout");
+    assert_eq!(reason(&record(fnd, &answer)), "timeout");
     wait_until("its worker to be gone", PATIENCE, || {
         nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None)
             .is_err()
@@ -129,15 +133,12 @@ fn a_timeout_ends_the_worker_and_an_attempt_may_follow() {
     let answer = fnd.invoke("twice", "\"again\"");
     assert_eq!(answer.status.as_u16(), 200, "{}", answer.text());
     assert_eq!(answer.json::<serde_json::Value>()["body"], "\"again\"");
-    let view = record(&fnd, &answer);
+    let view = record(fnd, &answer);
     assert_eq!((view.attempts, view.state), (2, RunState::Succeeded));
-    assert_eq!(get(&fnd, "twice", "/broken").text(), "not now");
-    fnd.finish();
+    assert_eq!(get(fnd, "twice", "/broken").text(), "not now");
 }
 
-#[test]
-fn what_never_is_ready_says_why() {
-    let fnd = Fnd::start();
+fn what_never_is_ready_says_why(fnd: &Fnd) {
     let manifest = |ready: &str, within: &str| {
         format!("[limits]\ngrace = \"100ms\"\n[http_server]\nready = \"{ready}\"\nstart_timeout = \"{within}\"\n")
     };
@@ -169,18 +170,15 @@ fn what_never_is_ready_says_why() {
         );
         assert!(view.message.starts_with(expected), "{name}: {}", view.message);
     }
-    fnd.finish();
 }
 
 /// A1: as if its caller had left.
-#[test]
-fn a_cancelled_request_is_closed_and_the_others_of_its_worker_go_on() {
-    let fnd = Fnd::start();
-    let manifest = format!("[pool]\nmax = 1\nconcurrency = 8\n[http_server]\n{}", gated(&fnd));
+fn a_cancelled_request_is_closed_and_the_others_of_its_worker_go_on(fnd: &Fnd) {
+    let manifest = format!("[pool]\nmax = 1\nconcurrency = 8\n[http_server]\n{}", gated(fnd));
     fnd.install("f.py", &manifest, SERVER);
-    let pid = get(&fnd, "f", "/pid").text();
+    let pid = get(fnd, "f", "/pid").text();
     std::thread::scope(|scope| {
-        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| get(&fnd, "f", "/gate"))).collect();
+        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| get(fnd, "f", "/gate"))).collect();
         let running: Vec<String> = wait_until("the requests to run", PATIENCE, || {
             let list = fnd.client().get("/v1/invocations?function=f&state=running");
             let list = list.json::<serde_json::Value>();
@@ -194,12 +192,11 @@ fn a_cancelled_request_is_closed_and_the_others_of_its_worker_go_on() {
             (reason(&view).as_str(), view.message.as_str()),
             ("cancelled", "cancelled on request")
         );
-        super::open(&fnd);
+        super::open(fnd);
         let mut answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
         answers.retain(|answer| answer.status == 200);
         assert_eq!(answers.len(), 2);
         assert!(answers.iter().all(|answer| answer.text() == pid));
     });
-    assert_eq!(get(&fnd, "f", "/pid").text(), pid, "the worker goes on");
-    fnd.finish();
+    assert_eq!(get(fnd, "f", "/pid").text(), pid, "the worker goes on");
 }

@@ -2,12 +2,21 @@
 
 use super::*;
 
-/// An installed fnd has no privileges: it reaches a socket through the group of its directory, and no other user does.
+/// The test that expects one socket comes first.
 #[test]
-fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
+fn sockets_and_ports_of_workers() {
+    let fnd = Fnd::start();
+    a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker(&fnd);
+    a_socket_that_leads_elsewhere_is_not_followed(&fnd);
+    a_request_that_does_not_come_from_fnd_is_recognised_by_its_key(&fnd);
+    a_neighbour_at_the_port_gets_no_request(&fnd);
+    fnd.finish();
+}
+
+/// An installed fnd has no privileges: it reaches a socket through the group of its directory, and no other user does.
+fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker(fnd: &Fnd) {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     require!(root);
-    let fnd = Fnd::start();
     let litter = "import os\nos.umask(0o007)\nbeside = os.path.dirname(os.environ['FND_SOCKET_PATH'])\n\
         for _ in range(40):\n    beside += '/deeper'\n    os.mkdir(beside)\nopen(beside + '/file', 'w').close()\n\
         os.chmod(beside, 0)\n";
@@ -16,7 +25,7 @@ fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
         "[http_server]\nlisten = \"unix\"\n",
         &format!("{litter}{SERVER}"),
     );
-    let pid = get(&fnd, "unix", "/pid").text();
+    let pid = get(fnd, "unix", "/pid").text();
     let sockets = || std::fs::read_dir(fnd.path("run/spawner/http")).unwrap();
     let [directory] = <[_; 1]>::try_from(sockets().collect::<Vec<_>>()).unwrap();
     let directory = directory.unwrap().path();
@@ -33,14 +42,11 @@ fn a_socket_is_for_fnd_and_nobody_else_and_goes_with_its_worker() {
     wait_until("its directory to be gone", PATIENCE, || {
         sockets().next().is_none().then_some(())
     });
-    fnd.finish();
 }
 
 /// A function controls the file at its socket's path. A link to the control socket would make fnd send a caller's
 /// request to itself, with its own rights.
-#[test]
-fn a_socket_that_leads_elsewhere_is_not_followed() {
-    let fnd = Fnd::start();
+fn a_socket_that_leads_elsewhere_is_not_followed(fnd: &Fnd) {
     let control = fnd.socket().display().to_string();
     let code = format!("import os, time\nos.symlink({control:?}, os.environ[\"FND_SOCKET_PATH\"])\ntime.sleep(3600)\n");
     let manifest = "# /// fnd\n# [http_server]\n# listen = \"unix\"\n# start_timeout = \"2s\"\n# ///\n";
@@ -54,7 +60,6 @@ fn a_socket_that_leads_elsewhere_is_not_followed() {
         "{}",
         answer.text()
     );
-    fnd.finish();
 }
 
 /// Returns a port of the loopback that a process of a user listens on.
@@ -89,10 +94,8 @@ Deno.serve({ hostname: "127.0.0.1", port: Number(Deno.env.get("PORT")) }, (reque
 "#;
 
 /// Every user of the machine can reach a port; a request with the worker's key comes from fnd.
-#[test]
-fn a_request_that_does_not_come_from_fnd_is_recognised_by_its_key() {
+fn a_request_that_does_not_come_from_fnd_is_recognised_by_its_key(fnd: &Fnd) {
     require!(root, deno);
-    let fnd = Fnd::start();
     fnd.drop_file("fetch.ts", "export default { fetch: () => new Response(`reached`) };\n");
     fnd.drop_file("own.ts", OWN_SERVER);
     let uid = |name: &str| {
@@ -123,14 +126,11 @@ fn a_request_that_does_not_come_from_fnd_is_recognised_by_its_key() {
             );
         }
     }
-    fnd.finish();
 }
 
 /// If another process listens at a function's port, fnd sends it no request.
-#[test]
-fn a_neighbour_at_the_port_gets_no_request() {
+fn a_neighbour_at_the_port_gets_no_request(fnd: &Fnd) {
     require!(root);
-    let fnd = Fnd::start();
     let neighbour = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = neighbour.local_addr().unwrap().port();
     let over = Arc::new(AtomicBool::new(false));
@@ -177,8 +177,7 @@ fn a_neighbour_at_the_port_gets_no_request() {
     assert!(asked.iter().all(|line| line == "GET /pid HTTP/1.1"), "{asked:?}");
     // The port is free: the next worker gets it.
     let answer = wait_until("its own answer", PATIENCE, || {
-        Some(get(&fnd, "guarded", "/teapot")).filter(|answer| answer.status.as_u16() == 418)
+        Some(get(fnd, "guarded", "/teapot")).filter(|answer| answer.status.as_u16() == 418)
     });
     assert_eq!(answer.text(), "short");
-    fnd.finish();
 }

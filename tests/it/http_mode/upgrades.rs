@@ -69,12 +69,22 @@ fn id_in(head: &str) -> fnd_wire::ids::InvocationId {
 
 const UPGRADE: &str = "connection: Upgrade\r\nupgrade: echo\r\n";
 
+/// Three of these use the same program.
 #[test]
-fn bytes_pass_both_ways_after_an_upgrade_and_the_run_ends_with_them() {
+fn connections_after_an_upgrade() {
     let fnd = Fnd::start();
+    bytes_pass_both_ways_after_an_upgrade_and_the_run_ends_with_them(&fnd);
+    without_an_upgrade_nothing_changes(&fnd);
+    the_end_of_the_attempt_ends_the_connection(&fnd);
+    server_sent_events_come_one_by_one_without_an_end(&fnd);
+    a_web_socket_of_deno_is_served(&fnd);
+    fnd.finish();
+}
+
+fn bytes_pass_both_ways_after_an_upgrade_and_the_run_ends_with_them(fnd: &Fnd) {
     fnd.install("echo.py", "[http_server]\n", ECHO);
     // What is sent with the request, and before the answer, is not lost.
-    let mut stream = ask(&fnd, "echo", "/", UPGRADE, b"early,");
+    let mut stream = ask(fnd, "echo", "/", UPGRADE, b"early,");
     let head = until(&mut stream, b"\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 101"), "{head}");
     let lower = head.to_lowercase();
@@ -102,16 +112,13 @@ fn bytes_pass_both_ways_after_an_upgrade_and_the_run_ends_with_them() {
     assert_eq!(rest, "BYE");
     assert_eq!(fnd.wait_end(id_in(&head)).state, RunState::Succeeded);
     // The caller ends it.
-    let mut stream = ask(&fnd, "echo", "/", UPGRADE, b"");
+    let mut stream = ask(fnd, "echo", "/", UPGRADE, b"");
     let head = until(&mut stream, b"\r\n\r\n");
     drop(stream);
     assert_eq!(fnd.wait_end(id_in(&head)).state, RunState::Succeeded);
-    fnd.finish();
 }
 
-#[test]
-fn without_an_upgrade_nothing_changes() {
-    let fnd = Fnd::start();
+fn without_an_upgrade_nothing_changes(fnd: &Fnd) {
     fnd.install("echo.py", "[http_server]\n", ECHO);
     for (headers, expected) in [
         ("connection: close\r\n", "close None"),
@@ -128,7 +135,7 @@ fn without_an_upgrade_nothing_changes() {
             "close None",
         ),
     ] {
-        let mut stream = ask(&fnd, "echo", "/plain", headers, b"");
+        let mut stream = ask(fnd, "echo", "/plain", headers, b"");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(
@@ -136,17 +143,14 @@ fn without_an_upgrade_nothing_changes() {
             "{headers}: {answer}"
         );
     }
-    fnd.finish();
 }
 
-#[test]
-fn the_end_of_the_attempt_ends_the_connection() {
-    let fnd = Fnd::start();
+fn the_end_of_the_attempt_ends_the_connection(fnd: &Fnd) {
     let limits = "[limits]\ntimeout = \"500ms\"\ngrace = \"200ms\"\n[http_server]\n";
     fnd.install("short.py", limits, ECHO);
     fnd.install("long.py", "[http_server]\n", ECHO);
     for function in ["short", "long"] {
-        let mut stream = ask(&fnd, function, "/", UPGRADE, b"");
+        let mut stream = ask(fnd, function, "/", UPGRADE, b"");
         let head = until(&mut stream, b"hello:");
         if function == "long" {
             fnd.client()
@@ -158,14 +162,11 @@ fn the_end_of_the_attempt_ends_the_connection() {
         let expected = if function == "short" { "timeout" } else { "cancelled" };
         assert_eq!(reason(&view), expected, "{}", view.message);
     }
-    fnd.finish();
 }
 
-#[test]
-fn server_sent_events_come_one_by_one_without_an_end() {
-    let fnd = Fnd::start();
+fn server_sent_events_come_one_by_one_without_an_end(fnd: &Fnd) {
     fnd.install("echo.py", "[http_server]\n", ECHO);
-    let mut stream = ask(&fnd, "echo", "/events", "", b"");
+    let mut stream = ask(fnd, "echo", "/events", "", b"");
     let head = until(&mut stream, b"\r\n\r\n");
     assert!(
         head.to_lowercase().contains("content-type: text/event-stream"),
@@ -177,20 +178,17 @@ fn server_sent_events_come_one_by_one_without_an_end() {
     drop(stream);
     let view = fnd.wait_end(id_in(&head));
     assert_eq!(reason(&view), "cancelled", "{}", view.message);
-    fnd.finish();
 }
 
-#[test]
-fn a_web_socket_of_deno_is_served() {
+fn a_web_socket_of_deno_is_served(fnd: &Fnd) {
     require!(deno);
-    let fnd = Fnd::start();
     fnd.install(
         "chat.ts",
         "permissions = [\"net=127.0.0.1\"]\n[http_server]\n",
         "Deno.serve({ hostname: '127.0.0.1', port: Number(Deno.env.get('PORT')) }, (request) => {\n  const { socket, response } = Deno.upgradeWebSocket(request);\n  socket.onmessage = (event) => socket.send(`you said ${event.data}`);\n  return response;\n});\n",
     );
     let headers = "connection: keep-alive, Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-    let mut stream = ask(&fnd, "chat", "/", headers, b"");
+    let mut stream = ask(fnd, "chat", "/", headers, b"");
     let head = until(&mut stream, b"\r\n\r\n");
     // The example of RFC 6455, section 1.3.
     assert!(
@@ -207,5 +205,4 @@ fn a_web_socket_of_deno_is_served() {
     stream.read_to_end(&mut rest).unwrap();
     assert!(rest.starts_with(b"\x88"), "{rest:?}");
     assert_eq!(fnd.wait_end(id_in(&head)).state, RunState::Succeeded);
-    fnd.finish();
 }

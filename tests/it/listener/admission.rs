@@ -8,9 +8,27 @@ fn now() -> u64 {
     unix_ms() / 1000
 }
 
+/// The answers for strangers come first: an open route changes them.
 #[test]
-fn a_stranger_gets_the_same_answer_for_every_path() {
-    let site = Site::start("", &[("tok", "t-1\n"), ("hook", "h-1\n")]);
+fn credentials() {
+    let site = Site::start(
+        "",
+        &[
+            ("tok", "t-1\n"),
+            ("hook", "h-1\n"),
+            ("pair", "new\nold\n"),
+            ("lab", "h\n"),
+        ],
+    );
+    a_stranger_gets_the_same_answer_for_every_path(&site);
+    one_of_several_credentials_is_enough_and_both_lines_of_a_secret_hold(&site);
+    a_refused_run_does_not_use_up_its_signature(&site);
+    only_a_function_that_asks_for_it_gets_the_authorization_of_an_open_route(&site);
+    a_caller_is_not_denied_while_its_secret_is_on_its_way(&site);
+    site.fnd.finish();
+}
+
+fn a_stranger_gets_the_same_answer_for_every_path(site: &Site) {
     site.script("echo", ECHO, &route("/echo", "\"token:tok\"", "methods = [\"POST\"]"));
     site.script("hook", ECHO, &route("/hook", "\"github:hook\"", ""));
     let mut answers = Vec::new();
@@ -39,7 +57,6 @@ fn a_stranger_gets_the_same_answer_for_every_path() {
     assert_eq!((answer.status.as_u16(), answer.text().as_str()), (200, "POST /echo x"));
     // Everybody may ask whether fnd serves.
     assert_eq!(site.call("GET", "/healthz", &[], "").text(), "ok\n");
-    site.fnd.finish();
 }
 
 #[test]
@@ -65,13 +82,11 @@ fn a_body_is_read_within_the_largest_limit_of_signed_routes() {
     site.fnd.finish();
 }
 
-#[test]
-fn one_of_several_credentials_is_enough_and_both_lines_of_a_secret_hold() {
-    let site = Site::start("", &[("tok", "new\nold\n"), ("hook", "h\n")]);
+fn one_of_several_credentials_is_enough_and_both_lines_of_a_secret_hold(site: &Site) {
     site.script(
-        "echo",
+        "several",
         ECHO,
-        &route("/echo", "[\"token:tok\", \"gitlab:hook\", \"gitea:hook\"]", ""),
+        &route("/several", "[\"token:pair\", \"gitlab:lab\", \"gitea:lab\"]", ""),
     );
     let signature = hmac("h", "x");
     for header in [
@@ -80,16 +95,15 @@ fn one_of_several_credentials_is_enough_and_both_lines_of_a_secret_hold() {
         ("x-gitlab-token", "h"),
         ("x-gitea-signature", &signature),
     ] {
-        assert_eq!(site.call("POST", "/echo", &[header], "x").status, 200, "{header:?}");
+        assert_eq!(site.call("POST", "/several", &[header], "x").status, 200, "{header:?}");
     }
     for header in [
         ("authorization", "Bearer ol"),
         ("authorization", "Bearer "),
         ("x-gitlab-token", "new"),
     ] {
-        assert_eq!(site.call("POST", "/echo", &[header], "x").status, 401, "{header:?}");
+        assert_eq!(site.call("POST", "/several", &[header], "x").status, 401, "{header:?}");
     }
-    site.fnd.finish();
 }
 
 #[test]
@@ -118,19 +132,19 @@ fn a_signed_request_is_admitted_once_also_over_a_restart() {
     site.fnd.finish();
 }
 
-#[test]
-fn a_refused_run_does_not_use_up_its_signature() {
-    let site = Site::start("", &[("hook", "h-1\n")]);
-    site.script("echo", ECHO, &route("/echo", "\"hmac:hook\"", ""));
-    site.fnd.client().post("/v1/functions/echo/disable", "");
+fn a_refused_run_does_not_use_up_its_signature(site: &Site) {
+    site.script("signed", ECHO, &route("/signed", "\"hmac:hook\"", ""));
+    site.fnd.client().post("/v1/functions/signed/disable", "");
     let time = now();
     let signature = format!("t={time},v1={}", hmac("h-1", &format!("{time}.x")));
-    let send = || site.call("POST", "/echo", &[("fnd-signature", &signature)], "x").status;
+    let send = || {
+        site.call("POST", "/signed", &[("fnd-signature", &signature)], "x")
+            .status
+    };
     assert_eq!(send(), 503);
-    site.fnd.client().post("/v1/functions/echo/enable", "");
+    site.fnd.client().post("/v1/functions/signed/enable", "");
     assert_eq!(send(), 200);
     assert_eq!(send(), 409);
-    site.fnd.finish();
 }
 
 #[test]
@@ -157,9 +171,7 @@ fn a_password_is_checked_by_its_hash() {
     site.fnd.finish();
 }
 
-#[test]
-fn only_a_function_that_asks_for_it_gets_the_authorization_of_an_open_route() {
-    let site = Site::start("", &[("tok", "t-1\n")]);
+fn only_a_function_that_asks_for_it_gets_the_authorization_of_an_open_route(site: &Site) {
     let code = "printf '%s|%s' \"$HTTP_AUTHORIZATION\" \"$HTTP_X_GITLAB_TOKEN\"\n";
     let both = format!(
         "{}{}{}",
@@ -167,12 +179,11 @@ fn only_a_function_that_asks_for_it_gets_the_authorization_of_an_open_route() {
         route("/open", "\"none\"", ""),
         route("/asks", "\"none\"", "authorization = true")
     );
-    site.script("echo", code, &both);
+    site.script("shows", code, &both);
     let headers = [("authorization", "Bearer t-1"), ("x-gitlab-token", "t-1")];
     assert_eq!(site.call("POST", "/checked", &headers, "").text(), "|");
     assert_eq!(site.call("POST", "/open", &headers, "").text(), "|t-1");
     assert_eq!(site.call("POST", "/asks", &headers, "").text(), "Bearer t-1|t-1");
-    site.fnd.finish();
 }
 
 /// Saves a function that belongs to somebody else than root, complete at once.
@@ -216,11 +227,9 @@ fn a_function_of_somebody_else_gets_no_request_that_is_meant_for_root() {
     site.fnd.finish();
 }
 
-#[test]
-fn a_caller_is_not_denied_while_its_secret_is_on_its_way() {
-    let site = Site::start("", &[]);
+fn a_caller_is_not_denied_while_its_secret_is_on_its_way(site: &Site) {
     // So that the host has 404 for everybody.
-    site.script("open", ECHO, &route("/open", "\"none\"", ""));
+    site.script("free", ECHO, &route("/free", "\"none\"", ""));
     for n in 0..5 {
         let name = format!("hook-{n}");
         secret(&site.fnd, &name, "t-1\n");
@@ -241,7 +250,6 @@ fn a_caller_is_not_denied_while_its_secret_is_on_its_way() {
             }
         });
     }
-    site.fnd.finish();
 }
 
 /// A secret that a caller knows or guesses at comes back in no refusal, and a token in the address counts for nothing: addresses

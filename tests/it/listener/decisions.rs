@@ -4,9 +4,19 @@ use super::*;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
+/// The preflights come first: an open route changes the answers for strangers.
 #[test]
-fn a_request_that_does_not_meet_the_conditions_runs_nothing() {
-    let site = Site::start("", &[]);
+fn conditions_keys_queues_and_origins() {
+    let site = Site::start("", &[("tok", "t-1\n"), ("ours", "alpha\n"), ("theirs", "beta\n")]);
+    pages_of_listed_origins_may_call(&site);
+    a_key_belongs_to_the_route_and_the_credential(&site);
+    a_request_that_does_not_meet_the_conditions_runs_nothing(&site);
+    a_redelivery_gets_the_answer_of_the_first_run(&site);
+    a_queued_request_is_on_disk_before_it_is_answered(&site);
+    site.fnd.finish();
+}
+
+fn a_request_that_does_not_meet_the_conditions_runs_nothing(site: &Site) {
     let when = "when = { \"header.x-github-event\" = \"push\", \"body.ref\" = [\"refs/heads/main\"], \"query.dry\" = { not = \"1\" } }";
     site.script("deploy", ECHO, &route("/deploy", "\"none\"", when));
     let push = ("x-github-event", "push");
@@ -27,25 +37,22 @@ fn a_request_that_does_not_meet_the_conditions_runs_nothing() {
     assert_eq!(site.runs("deploy"), 0);
     assert_eq!(site.call("POST", "/deploy?dry=0", &[push, JSON], main).status, 200);
     assert_eq!(site.runs("deploy"), 1);
-    site.fnd.finish();
 }
 
-#[test]
-fn a_redelivery_gets_the_answer_of_the_first_run() {
-    let site = Site::start("", &[]);
+fn a_redelivery_gets_the_answer_of_the_first_run(site: &Site) {
     let slow = "until [ -e \"$STATE_DIRECTORY/go\" ]; do read -rt 0.02 <> <(:) || :; done; echo run >> \"$STATE_DIRECTORY/runs\"; echo \"$RANDOM$RANDOM\"\n";
     site.script(
-        "deploy",
+        "deliver",
         slow,
-        &route("/deploy", "\"none\"", "idempotency = \"header.x-delivery\""),
+        &route("/deliver", "\"none\"", "idempotency = \"header.x-delivery\""),
     );
-    let send = |id: &str| site.call("POST", "/deploy", &[("x-delivery", id)], "x");
+    let send = |id: &str| site.call("POST", "/deliver", &[("x-delivery", id)], "x");
     let (first, again) = std::thread::scope(|scope| {
         let first = scope.spawn(|| send("d-1"));
-        let home = site.fnd.path("state/home/deploy");
+        let home = site.fnd.path("state/home/deliver");
         // A start counts as running before the function's directories are made.
         eventually("it runs", || {
-            site.fnd.client().get("/v1/functions/deploy").json::<Value>()["running"] == 1 && home.exists()
+            site.fnd.client().get("/v1/functions/deliver").json::<Value>()["running"] == 1 && home.exists()
         });
         // The sender has waited long enough, and tries again.
         let again = send("d-1");
@@ -64,21 +71,17 @@ fn a_redelivery_gets_the_answer_of_the_first_run() {
     let later = send("d-1");
     assert_eq!((later.status, later.text()), (first.status, first.text()));
     assert_eq!(later.header("fnd-invocation"), Some(id.as_str()));
-    assert_eq!(site.runs("deploy"), 1);
+    assert_eq!(site.runs("deliver"), 1);
     assert_ne!(send("d-2").text(), first.text());
     // A long key, and none.
     assert_eq!(send(&"k".repeat(5000)).text(), send(&"k".repeat(5000)).text());
-    let without = || site.call("POST", "/deploy", &[], "x");
+    let without = || site.call("POST", "/deliver", &[], "x");
     assert_ne!(without().text(), without().text());
-    assert_eq!(site.runs("deploy"), 5);
-    site.fnd.finish();
+    assert_eq!(site.runs("deliver"), 5);
 }
 
 /// A stranger with the key of another caller neither gets the answer of that caller nor stops its request.
-#[test]
-fn a_key_belongs_to_the_route_and_the_credential() {
-    let secrets = [("ours", "alpha\n"), ("theirs", "beta\n")];
-    let site = Site::start("", &secrets);
+fn a_key_belongs_to_the_route_and_the_credential(site: &Site) {
     let key = "idempotency = \"header.x-delivery\"";
     let both = "[\"token:ours\", \"token:theirs\"]";
     let routes = [
@@ -116,12 +119,9 @@ fn a_key_belongs_to_the_route_and_the_credential() {
     answers.sort();
     answers.dedup();
     assert_eq!(answers.len(), 4, "{answers:?}");
-    site.fnd.finish();
 }
 
-#[test]
-fn a_queued_request_is_on_disk_before_it_is_answered() {
-    let site = Site::start("", &[]);
+fn a_queued_request_is_on_disk_before_it_is_answered(site: &Site) {
     site.script("later", ECHO, &route("/later", "\"none\"", "async = true"));
     let answer = site.call("POST", "/later", &[], "x");
     assert_eq!(answer.status, 202);
@@ -135,7 +135,6 @@ fn a_queued_request_is_on_disk_before_it_is_answered() {
         ),
         (Some("succeeded"), Some("http"))
     );
-    site.fnd.finish();
 }
 
 #[test]
@@ -171,9 +170,7 @@ fn a_rate_counts_all_callers_or_each_address() {
     site.fnd.finish();
 }
 
-#[test]
-fn pages_of_listed_origins_may_call() {
-    let site = Site::start("", &[("tok", "t-1\n")]);
+fn pages_of_listed_origins_may_call(site: &Site) {
     site.script(
         "echo",
         ECHO,
@@ -217,5 +214,4 @@ fn pages_of_listed_origins_may_call() {
             .header("access-control-allow-origin"),
         None
     );
-    site.fnd.finish();
 }

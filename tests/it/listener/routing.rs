@@ -2,9 +2,17 @@
 
 use super::*;
 
+/// The list of all routes comes first.
 #[test]
-fn a_request_finds_its_route() {
-    let site = Site::start("", &[]);
+fn routes_of_one_listener() {
+    let site = Site::start("", &[("hook", "h-1\n")]);
+    routes_are_listed_and_tried(&site);
+    an_edit_changes_the_routes(&site);
+    a_request_finds_its_route(&site);
+    site.fnd.finish();
+}
+
+fn a_request_finds_its_route(site: &Site) {
     let get = "methods = [\"GET\", \"PUT\"]";
     let mut all = route("/users/{id}", "\"none\"", get);
     all += &route("/files/{*rest}", "\"none\"", get);
@@ -43,7 +51,6 @@ fn a_request_finds_its_route() {
     ] {
         assert_eq!(site.call("GET", path, &[], "").status, status, "{path}");
     }
-    site.fnd.finish();
 }
 
 #[test]
@@ -78,9 +85,7 @@ fn a_function_keeps_its_route_until_it_gives_it_up() {
     site.fnd.finish();
 }
 
-#[test]
-fn an_edit_changes_the_routes() {
-    let site = Site::start("", &[]);
+fn an_edit_changes_the_routes(site: &Site) {
     site.script("echo", "echo one\n", &route("/one", "\"none\"", ""));
     assert_eq!(site.call("POST", "/one", &[], "").text(), "one\n");
     site.fnd.drop_file(
@@ -90,12 +95,9 @@ fn an_edit_changes_the_routes() {
     let status = |path: &str| site.call("POST", path, &[], "").status;
     eventually("the new route", || status("/two") == 200);
     assert_eq!(status("/one"), 404);
-    site.fnd.finish();
 }
 
-#[test]
-fn routes_are_listed_and_tried() {
-    let site = Site::start("", &[("hook", "h-1\n")]);
+fn routes_are_listed_and_tried(site: &Site) {
     let more = "when = { \"body.ref\" = \"main\" }\nidempotency = \"header.x-id\"";
     site.script("hook", ECHO, &route("/hook/{name}", "\"github:hook\"", more));
     let body = r#"{"ref": "main"}"#;
@@ -131,5 +133,4 @@ fn routes_are_listed_and_tried() {
     assert_eq!(list["routes"][0]["path"], "/hook/{name}");
     assert_eq!(list["routes"][0]["auth"][0], "github:hook");
     assert!(list["listen"][0].as_str().unwrap().starts_with("unix:"));
-    site.fnd.finish();
 }

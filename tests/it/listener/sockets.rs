@@ -14,16 +14,25 @@ fn curl(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
 }
 
+/// The count of requests comes first.
 #[test]
-fn addresses_come_and_go_with_a_reload() {
+fn addresses_proxies_and_tls() {
     let site = Site::start("", &[]);
+    each_request_is_told_once(&site);
+    only_a_trusted_proxy_names_the_caller(&site);
+    addresses_come_and_go_with_a_reload(&site);
+    tls_serves_the_last_good_certificate(&site);
+    site.fnd.finish();
+}
+
+fn addresses_come_and_go_with_a_reload(site: &Site) {
     site.script(
-        "echo",
+        "where",
         "echo \"$REMOTE_ADDR $SERVER_PORT $HTTPS\"\n",
-        &route("/echo", "\"none\"", ""),
+        &route("/where", "\"none\"", ""),
     );
     let (first, second) = (free_port(), free_port());
-    let url = |port: u16| format!("http://127.0.0.1:{port}/echo");
+    let url = |port: u16| format!("http://127.0.0.1:{port}/where");
     configure(
         &site.fnd,
         &format!("listen = [\"127.0.0.1:{first}\", \"127.0.0.1:{second}\"]"),
@@ -50,16 +59,13 @@ fn addresses_come_and_go_with_a_reload() {
         "{}",
         status.text()
     );
-    site.fnd.finish();
 }
 
-#[test]
-fn tls_serves_the_last_good_certificate() {
-    let site = Site::start("", &[]);
+fn tls_serves_the_last_good_certificate(site: &Site) {
     site.script(
-        "echo",
+        "secure",
         "echo \"$HTTPS $SERVER_PROTOCOL\"\n",
-        &route("/echo", "\"none\"", ""),
+        &route("/secure", "\"none\"", ""),
     );
     let (certificate, key) = (site.fnd.path("cert.pem"), site.fnd.path("key.pem"));
     let make = |name: &str| {
@@ -103,13 +109,13 @@ fn tls_serves_the_last_good_certificate() {
     let trusted = site.fnd.path("trusted.pem").display().to_string();
     let call = |name: &str, more: &[&str]| {
         let resolve = format!("{name}:{port}:127.0.0.1");
-        let url = format!("https://{name}:{port}/echo");
+        let url = format!("https://{name}:{port}/secure");
         curl(&[&["--cacert", &trusted, "--resolve", &resolve, &url], more].concat())
     };
     assert_eq!(call("one.example", &[]), "on HTTP/2.0\n\n200 2");
     assert_eq!(call("one.example", &["--http1.1"]), "on HTTP/1.1\n\n200 1.1");
     assert!(
-        !curl(&[&format!("http://127.0.0.1:{port}/echo")]).contains("200"),
+        !curl(&[&format!("http://127.0.0.1:{port}/secure")]).contains("200"),
         "nothing without TLS"
     );
     // A certificate that does not belong to its key changes nothing, loudly.
@@ -132,15 +138,12 @@ fn tls_serves_the_last_good_certificate() {
     eventually("the new certificate", || call("three.example", &[]).ends_with("200 2"));
     // Taken away and given back.
     configure(&site.fnd, &format!("listen = \"127.0.0.1:{port}\""));
-    assert!(curl(&[&format!("http://127.0.0.1:{port}/echo")]).ends_with("200 1.1"));
+    assert!(curl(&[&format!("http://127.0.0.1:{port}/secure")]).ends_with("200 1.1"));
     configure(&site.fnd, &tls);
     assert!(call("three.example", &[]).ends_with("200 2"));
-    site.fnd.finish();
 }
 
-#[test]
-fn only_a_trusted_proxy_names_the_caller() {
-    let site = Site::start("", &[]);
+fn only_a_trusted_proxy_names_the_caller(site: &Site) {
     site.script("who", "printf '%s' \"$REMOTE_ADDR\"\n", &route("/who", "\"none\"", ""));
     let port = free_port();
     let listen = format!("listen = \"127.0.0.1:{port}\"");
@@ -150,12 +153,9 @@ fn only_a_trusted_proxy_names_the_caller() {
     assert_eq!(curl(&from), "127.0.0.1\n200 1.1");
     configure(&site.fnd, &format!("{listen}\ntrusted_proxies = [\"127.0.0.0/8\"]"));
     assert_eq!(curl(&from), "198.51.100.1\n200 1.1");
-    site.fnd.finish();
 }
 
-#[test]
-fn each_request_is_told_once() {
-    let site = Site::start("", &[]);
+fn each_request_is_told_once(site: &Site) {
     site.script("echo", ECHO, &route("/echo/{x}", "\"none\"", ""));
     assert_eq!(site.call("POST", "/echo/1", &[], "x").status, 200);
     assert_eq!(site.call("POST", "/nowhere", &[], "x").status, 404);
@@ -177,5 +177,4 @@ fn each_request_is_told_once() {
     }
     let events = site.fnd.ctl(&["events"]);
     assert!(events.out().contains("POST /echo/1 200 from unix"), "{}", events.out());
-    site.fnd.finish();
 }

@@ -41,7 +41,11 @@ pub(super) const ALL: &[Mistake] = &[
     only("a timeout without a unit", &["invoke hello --timeout 5"], &["`30s`"]),
     only("an id that does not exist", &["result 1234abcd"], &["fndctl history"]),
     only("a state that is misspelt", &["history --state faild"], &["failed"]),
-    only("a time that is no time", &["history --since yesterday"], &["`1h`"]),
+    only(
+        "a time that is no time",
+        &["history --since soon"],
+        &["`1h`", "`yesterday`"],
+    ),
     only(
         "a pattern that matches nothing",
         &["disable 'web/*'"],

@@ -15,7 +15,7 @@ pub(super) const ALL: &[Mistake] = &[
             "# /// fnd\n# on_load = false\n# ///\nset -e\nrsnyc a b\n",
             0o644,
         )],
-        &["job.sh: line 5: rsnyc: command not found"],
+        &["job.sh: line 5: rsnyc: command not found", "`PATH`"],
     ),
     called(
         "an exit without a word",
@@ -29,7 +29,11 @@ pub(super) const ALL: &[Mistake] = &[
             "import reqeusts\n\ndef handler(event, context):\n    return 1\n",
             0o644,
         )],
-        &["No module named 'reqeusts'", "fndctl logs"],
+        &[
+            "No module named 'reqeusts'",
+            "dependencies = [\"reqeusts\"]",
+            "fndctl logs",
+        ],
     ),
     called(
         "a mistake in Python's syntax",
@@ -43,12 +47,12 @@ pub(super) const ALL: &[Mistake] = &[
             "def handler(event, context):\n    return event[\"data\"][\"name\"]\n",
             0o644,
         )],
-        &["object is not subscriptable"],
+        &["object is not subscriptable", "`-d`"],
     ),
     called(
         "an answer that is no JSON",
         &[("job.py", "def handler(event, context):\n    return {1, 2}\n", 0o644)],
-        &["set"],
+        &["set", "`list(...)`"],
     ),
     called(
         "a file beside the code that is written",
@@ -57,7 +61,7 @@ pub(super) const ALL: &[Mistake] = &[
             "# /// fnd\n# on_load = false\n# ///\nopen('out.txt', 'w')\n",
             0o644,
         )],
-        &["Permission denied: 'out.txt'"],
+        &["Permission denied: 'out.txt'", "`$STATE_DIRECTORY`"],
     ),
     called(
         "the network without a permission, in deno",
@@ -111,6 +115,38 @@ pub(super) const ALL: &[Mistake] = &[
             ("job.toml", "handler = \"job.wrok\"\n", 0o644),
         ],
         &["wrok"],
+    ),
+    called(
+        "an exit 99 without `[poll]`",
+        &[("job.sh", "# /// fnd\n# on_load = false\n# ///\nexit 99\n", 0o644)],
+        &["exit code 99", "`[poll]`"],
+    ),
+    called(
+        "a file that the sandbox hides",
+        &[(
+            "job.sh",
+            "# /// fnd\n# on_load = false\n# ///\nset -e\ncat /srv/app/data.csv\n",
+            0o644,
+        )],
+        &["No such file or directory", "read_only = [\"/srv/app\"]"],
+    ),
+    called(
+        "a key of the payload as in other systems",
+        &[(
+            "job.py",
+            "def handler(event, context):\n    return event[\"name\"]\n",
+            0o644,
+        )],
+        &["KeyError: 'name'", "event[\"data\"][\"name\"]"],
+    ),
+    Mistake::new(
+        "a function for another machine",
+        &[
+            ("job.sh", "echo hello\n", 0o644),
+            ("job.toml", "nodes = [\"other-host\"]\non_load = false\n", 0o644),
+        ],
+        &["reload", "enable job"],
+        &["`nodes` name other machines"],
     ),
     called(
         "an interpreter that is misspelt",

@@ -40,9 +40,16 @@ fn check_chain(ground: &Ground, steps: &[(&str, RunState, &str)]) {
     }
 }
 
+/// The list of schedules comes first.
 #[test]
-fn the_steps_of_a_dag_run_in_their_order() {
+fn dags_of_one_directory() {
     let ground = Ground::new();
+    the_steps_of_a_dag_run_in_their_order(&ground);
+    steps_that_name_no_others_run_in_the_order_of_the_file(&ground);
+    ground.fnd.finish();
+}
+
+fn the_steps_of_a_dag_run_in_their_order(ground: &Ground) {
     ground.file("extract.sh", "#!/bin/sh\necho \"extract $# $1 $LEVEL $PWD\"\n");
     let file = ground.file(
         "nightly.yaml",
@@ -61,7 +68,7 @@ fn the_steps_of_a_dag_run_in_their_order() {
     );
     let extracted = format!("extract 1 a b 3 {}", ground.files.display());
     check_chain(
-        &ground,
+        ground,
         &[
             ("nightly-extract", RunState::Succeeded, &extracted),
             ("nightly-transform", RunState::Failed, "transform two 3"),
@@ -82,15 +89,12 @@ fn the_steps_of_a_dag_run_in_their_order() {
             ("nightly-extract", "30 14 * * 6")
         ]
     );
-    ground.fnd.finish();
 }
 
-#[test]
-fn steps_that_name_no_others_run_in_the_order_of_the_file() {
-    let ground = Ground::new();
+fn steps_that_name_no_others_run_in_the_order_of_the_file(ground: &Ground) {
     let file = ground.file(
         "plain.yaml",
-        "steps:\n  - echo one\n  - name: second\n    script: |\n      #!/usr/bin/env python3\n      print('two')\n  - command: [echo, \"three  3\"]\n",
+        "steps:\n  - echo one\n  - name: second\n    script: |\n      #!/usr/bin/env python3\n      print('two')\n  - command: echo \"three  3\"\n",
     );
     let document = ground.import(&["dagu", &file], 0);
     assert_eq!(
@@ -100,12 +104,11 @@ fn steps_that_name_no_others_run_in_the_order_of_the_file() {
     );
     assert_eq!(rows(&document, "steps")[1]["verdict"], "differs", "{document}");
     check_chain(
-        &ground,
+        ground,
         &[
             ("plain-step-1", RunState::Succeeded, "one"),
             ("plain-second", RunState::Succeeded, "two"),
             ("plain-step-3", RunState::Succeeded, "three  3"),
         ],
     );
-    ground.fnd.finish();
 }

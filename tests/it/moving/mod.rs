@@ -94,16 +94,24 @@ fn as_cron(shell: &str, command: &str, environment: &[(&str, &str)], input: &str
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The count of schedules comes first.
 #[test]
-fn the_lines_of_a_crontab_do_what_cron_did() {
+fn crontabs_timers_and_services() {
     let ground = Ground::new();
+    the_lines_of_a_crontab_do_what_cron_did(&ground);
+    a_timer_and_its_service_do_what_systemd_did(&ground);
+    a_service_of_systemd_is_a_service(&ground);
+    ground.fnd.finish();
+}
+
+fn the_lines_of_a_crontab_do_what_cron_did(ground: &Ground) {
     let script = ground.file("report.sh", "#!/bin/sh\necho \"$MODE $1 $2\"; cat\n");
     let crontab = ground.file(
         "cron.d/shop",
         "MAILTO=ada\nMODE=\"full report\"\n# Reports\n0 7 * * mon root DIR/report.sh a b%one%two\\%\n\
          MODE=short\nSHELL=/bin/bash\n*/5 * * * * root echo \"$MODE\" ${SHELL##*/} {1..3} && cat%in\n61 * * * * root true\n",
     );
-    let document = ground.import(&["crontab", &crontab], 8);
+    let document = ground.import(&["crontab", &crontab, "--own-user"], 8);
     assert_eq!(document["functions"], serde_json::json!(["report", "echo"]));
     let refused: Vec<_> = document["rows"]
         .as_array()
@@ -137,12 +145,9 @@ fn the_lines_of_a_crontab_do_what_cron_did() {
         .map(|one| one["schedule"].clone())
         .collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
-    ground.fnd.finish();
 }
 
-#[test]
-fn a_timer_and_its_service_do_what_systemd_did() {
-    let ground = Ground::new();
+fn a_timer_and_its_service_do_what_systemd_did(ground: &Ground) {
     ground.file("backup.sh", "#!/bin/sh\necho \"$TARGET $LEVEL $# $1 $PWD\"; umask\n");
     ground.file("backup.env", "LEVEL=\"9\"\n");
     ground.file(
@@ -154,7 +159,8 @@ fn a_timer_and_its_service_do_what_systemd_did() {
         "backup@.timer",
         "[Timer]\nOnCalendar=Mon *-*-1..7 02:30 Europe/Berlin\nPersistent=true\n[Install]\nWantedBy=timers.target\n",
     );
-    let document = ground.import(&["systemd", &timer.replace("backup@", "backup@db")], 0);
+    let timer = timer.replace("backup@", "backup@db");
+    let document = ground.import(&["systemd", &timer, "--own-user"], 0);
     assert_eq!(document["functions"], serde_json::json!(["backup-db"]), "{document}");
     let run = ground.invoke("backup-db", "").expect_code(0);
     assert_eq!(run.out(), "a b a b! 100%\ndb 9 1 a b /\n0027\n");
@@ -165,23 +171,22 @@ fn a_timer_and_its_service_do_what_systemd_did() {
     );
     let schedules = ground.fnd.ctl(&["schedules", "-o", "json"]).expect_code(0).json();
     assert_eq!(schedules["schedules"][0]["timezone"], "Europe/Berlin", "{schedules}");
-    ground.fnd.finish();
 }
 
-#[test]
-fn a_service_of_systemd_is_a_service() {
-    let ground = Ground::new();
+fn a_service_of_systemd_is_a_service(ground: &Ground) {
     let unit = ground.file(
         "count.service",
         "[Service]\nEnvironment=STEP=2\nExecStart=/bin/sh -c 'echo \"started ${STEP}\"; exec sleep 1000'\nRestart=always\nRestartSec=1\n",
     );
     ground.file("count.service.d/10-step.conf", "[Service]\nEnvironment=STEP=3\n");
-    let _ = ground.import(&["systemd", &unit], 0);
+    // systemd runs a unit without `User=` as root.
+    let refused = ground.import(&["systemd", &unit], 8);
+    assert_eq!(rows(&refused, "User=")[0]["verdict"], "refused", "{refused}");
+    let _ = ground.import(&["systemd", &unit, "--own-user"], 0);
     let _ = ground
         .fnd
         .wait_function("count", "to run", |function| function.running == 1);
     ground.wait_output("count", "started 3");
-    ground.fnd.finish();
 }
 
 /// Returns the rows of a report about a field.

@@ -5,9 +5,17 @@ use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::wait_until;
 
+/// Each of these has functions of its own.
 #[test]
-fn apps_of_pm2_run_as_before() {
+fn apps_programs_and_services() {
     let ground = Ground::new();
+    apps_of_pm2_run_as_before(&ground);
+    programs_of_supervisord_run_as_before(&ground);
+    services_of_compose_run_as_before(&ground);
+    ground.fnd.finish();
+}
+
+fn apps_of_pm2_run_as_before(ground: &Ground) {
     ground.file("app/server.js", "console.log(`up ${process.env.NODE_ENV} ${process.argv.slice(2)} ${process.cwd()}`); setInterval(() => {}, 1000);\n");
     ground.file(
         "app/report.py",
@@ -38,7 +46,6 @@ fn apps_of_pm2_run_as_before() {
         .wait_function("server", "to run", |function| function.running == 1);
     let expected = format!("up production --x,a b {}", ground.files.join("app").display());
     ground.wait_output("server", &expected);
-    ground.fnd.finish();
 }
 
 /// Waits until a service has ended with this reason, and runs anew.
@@ -57,9 +64,7 @@ fn wait_restarted(ground: &Ground, name: &str, reason: &str) {
     );
 }
 
-#[test]
-fn programs_of_supervisord_run_as_before() {
-    let ground = Ground::new();
+fn programs_of_supervisord_run_as_before(ground: &Ground) {
     ground.file(
         "super/bin/worker.sh",
         "#!/bin/sh\necho \"$# $1 $2 $LEVEL $MODE $(umask) $PWD\"\necho failing >&2\n[ -e stop ] || exec sleep 1000\nexit 3\n",
@@ -86,18 +91,18 @@ fn programs_of_supervisord_run_as_before() {
     ground.wait_output("port-0", "port 8000");
     ground.wait_output("port-1", "port 8001");
     // supervisord starts a program again after an exit code that `exitcodes` does not have.
-    wait_restarted(&ground, "flaky", "exit-3");
+    wait_restarted(ground, "flaky", "exit-3");
     let detail: serde_json::Value = ground.fnd.client().get("/v1/functions/worker").json();
     assert_eq!(detail["mode"], "service", "{detail}");
     // Without `autorestart`, supervisord leaves a program that ends with 0, and fnd does not.
-    let note = rows(&document, "[program:flaky]")[0]["note"].as_str().unwrap();
+    let note = rows(&document, "autorestart")
+        .iter()
+        .find_map(|row| row["note"].as_str())
+        .unwrap();
     assert!(note.contains("exit code 0"), "{document}");
-    ground.fnd.finish();
 }
 
-#[test]
-fn services_of_compose_run_as_before() {
-    let ground = Ground::new();
+fn services_of_compose_run_as_before(ground: &Ground) {
     ground.file(
         "shop/app/main.py",
         "import os, sys, time\nprint(os.environ['LEVEL'], os.environ['PRICE'], sys.argv[1:], os.getcwd(), flush=True)\ntime.sleep(1000)\n",
@@ -106,14 +111,14 @@ fn services_of_compose_run_as_before() {
         "shop/compose.yaml",
         "name: shop\nservices:\n  web:\n    working_dir: DIR/shop/app\n    entrypoint: [python3]\n    command: main.py --port 80 'a b'\n    environment:\n\
          \x20     LEVEL: 3\n      PRICE: 5$$\n    depends_on:\n      db: {condition: service_started}\n    restart: unless-stopped\n    stop_grace_period: 2s\n\
-         \x20 flaky:\n    command: [sh, -c, \"echo up; exit 4\"]\n    environment: [\"A=b c\"]\n    restart: on-failure\n\
+         \x20 shaky:\n    command: [sh, -c, \"echo up; exit 4\"]\n    environment: [\"A=b c\"]\n    restart: on-failure\n\
          \x20 once:\n    command: echo done\n    restart: \"no\"\n\
          \x20 db:\n    image: postgres:17\n",
     );
     let document = ground.import(&["compose", &file], 8);
     assert_eq!(
         document["functions"],
-        serde_json::json!(["web", "flaky", "once"]),
+        serde_json::json!(["web", "shaky", "once"]),
         "{document}"
     );
     let expected = format!(
@@ -121,7 +126,7 @@ fn services_of_compose_run_as_before() {
         ground.files.join("shop/app").display()
     );
     ground.wait_output("web", &expected);
-    wait_restarted(&ground, "flaky", "exit-4");
+    wait_restarted(ground, "shaky", "exit-4");
     ground.wait_output("once", "done");
     assert_eq!(ground.fnd.history("once").len(), 1);
     let verdict = |field: &str| rows(&document, field)[0]["verdict"].as_str().unwrap();
@@ -129,5 +134,4 @@ fn services_of_compose_run_as_before() {
         (verdict("web.depends_on"), verdict("db.image"), verdict("web.restart")),
         ("not-here", "refused", "works")
     );
-    ground.fnd.finish();
 }

@@ -6,9 +6,16 @@ use fnd_tests::wait_until;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
+/// Each of these has hooks of its own.
 #[test]
-fn a_hook_of_webhook_answers_as_before() {
+fn hooks_of_one_listener() {
     let ground = Ground::new();
+    a_hook_of_webhook_answers_as_before(&ground);
+    status_headers_and_body_are_those_of_webhook(&ground);
+    ground.fnd.finish();
+}
+
+fn a_hook_of_webhook_answers_as_before(ground: &Ground) {
     ground.file(
         "deploy.sh",
         "#!/bin/sh\necho \"$# $1 $2 $3 $EVENT $PWD\"; cat \"$COMMITS\" >&2\n",
@@ -61,12 +68,9 @@ fn a_hook_of_webhook_answers_as_before() {
         204
     );
     assert_eq!(call("/hooks/deploy", body, "push", "wrong").status, 401);
-    ground.fnd.finish();
 }
 
-#[test]
-fn status_headers_and_body_are_those_of_webhook() {
-    let ground = Ground::new();
+fn status_headers_and_body_are_those_of_webhook(ground: &Ground) {
     let hooks = ground.file(
         "hooks.yaml",
         "- id: plain\n  execute-command: /bin/echo\n\
@@ -119,5 +123,4 @@ fn status_headers_and_body_are_those_of_webhook() {
             .find(|view| view.ended_at.is_some())
     });
     assert_eq!(ended.reason.unwrap().to_string(), "exit-1");
-    ground.fnd.finish();
 }

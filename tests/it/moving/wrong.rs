@@ -28,7 +28,7 @@ fn wrong_files_are_refused_with_their_place() {
             b"[Service]\nExecStart=/bin/a\nRestartSec=x\n",
             "a.service:3:1",
         ),
-        ("systemd", "./b.service", b"", "no `ExecStart=`"),
+        ("systemd", "./b.service", b"[Service]\nUser=app\n", "no `ExecStart=`"),
         (
             "webhook",
             "hooks.json",

@@ -1,4 +1,4 @@
-//! What a function gets of a message, and that it gets each message once.
+//! A function gets the parts of a message, and each message once.
 
 use super::{CONSUMER, ENTRY, KEEP, STREAM, SUBJECTS, lines, serve, setup, sorted, start, wait_runs};
 use fnd_core::records::cause::Cause;

@@ -14,7 +14,7 @@ use serde_json::json;
 
 /// The stream of the nodes.
 const STREAM: &str = "fnd";
-/// What a function gets of an event, a line each.
+/// The parts of an event that a function gets, a line each.
 const NOTES: &str = "echo \"$FND_TRIGGER $FND_EVENT_TYPE $FND_EVENT_ID $(cat)\" >>\"$STATE_DIRECTORY/journal\"\n";
 
 fn node(server: &NatsServer, name: &str) -> Fnd {

@@ -54,7 +54,7 @@ fn the_consumer_of_another_program_on_the_work_queue_is_a_problem_until_it_is_go
     fnd.finish();
 }
 
-/// Another program asks the consumer of fnd for messages. What it acknowledges is its own, and what it leaves comes here.
+/// Another program asks the consumer of fnd for messages. It keeps those that it acknowledges, and the others come here.
 #[test]
 fn what_another_program_takes_and_leaves_runs_here() {
     require!(nats);

@@ -1,4 +1,4 @@
-//! What a function writes about each of its attempts, on every node, and what must hold of all nodes together. The
+//! The lines that a function writes about each of its attempts, on every node, and the rules for all nodes together. The
 //! nodes of a test are on one machine, so their lines have one clock.
 
 use super::lines;

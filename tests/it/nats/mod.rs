@@ -5,17 +5,17 @@
 //! - `acknowledge`: when a message is acknowledged, and when it comes again
 //! - `away`: servers, consumers and streams that are gone, and come back
 //! - `commits`: a node dies, or its link does, before and after each step that counts
-//! - `consume`: what a function gets, and once
+//! - `consume`: a function gets each message once
 //! - `events`: events of all nodes, through one stream
 //! - `foreign`: other programs and other clocks
 //! - `input`: messages that are no input
-//! - `journal`: what functions write about their runs, and what must hold of it
+//! - `journal`: the lines that functions write about their runs, and the rules for them
 //! - `partition`: a node without its server, while functions run
 //! - `payloads`: payloads and headers that are too large, of several lines, or none at all
 //! - `poison`: messages that end the node that has them
 //! - `publish`: dead letters, results and replies
 //! - `several`: two nodes on one queue; one of them dies
-//! - `shown`: what people see, and what they can do
+//! - `shown`: people see the connection, and act
 //! - `stopped`: fnd is stopped (SIGSTOP), and its functions are not
 //! - `storm`: three nodes whose parts are killed and whose links are cut at random
 //! - `three`: three nodes, which die one after the other

@@ -22,7 +22,7 @@ fn a_dead_letter_is_published_as_it_came_with_its_reason() {
         "echo broken >&2; exit 3\n",
     );
     let letter = client.first_after("dlq.orders", || {
-        // What servers obey, and what fnd says itself, goes no further.
+        // Headers that servers obey, and those of fnd itself, go no further.
         let headers = [
             ("X-Kind", "a"),
             ("Nats-Expected-Stream", STREAM),

@@ -1,4 +1,4 @@
-//! What people see of the connection and the messages, and what they can do: `fndctl nats`, `doctor`, metrics, `fndctl emit --nats`,
+//! People see the connection and the messages, and act: `fndctl nats`, `doctor`, metrics, `fndctl emit --nats`,
 //! `fndctl nats release`.
 
 use super::several::{node, server, take_away};

@@ -48,54 +48,56 @@ fn a_manifest_alone_is_a_function_that_is_rolled_back_kept_and_removed_as_any_ot
     fnd.finish();
 }
 
+/// Each of these has functions of its own.
 #[test]
-fn a_manifest_alone_may_name_a_file_of_a_web_server() {
+fn manifests_without_code() {
     require!(root, cgroup);
-    let server = Server::start();
     let fnd = Fnd::start();
+    a_manifest_alone_may_name_a_file_of_a_web_server(&fnd);
+    beside_code_a_manifest_is_that_of_the_code_and_without_a_source_it_is_no_function(&fnd);
+    fnd.finish();
+}
+
+fn a_manifest_alone_may_name_a_file_of_a_web_server(fnd: &Fnd) {
+    let server = Server::start();
     let sum = server.serve("greeting.py", says("a greeting").as_bytes());
     let at = &server.at;
     fnd.drop_file(
         "hello.toml",
         &format!("[source]\nurl = \"{at}/greeting.py\"\nsha256 = \"{sum}\"\n"),
     );
-    answers(&fnd, "hello", "a greeting");
+    answers(fnd, "hello", "a greeting");
     // A mistake in it is named where it is, and the version before serves.
     fnd.drop_file("hello.toml", &format!("[source]\nurl = \"{at}/greeting.py\"\n"));
-    let error = error_with(&fnd, "hello", "sha256");
+    let error = error_with(fnd, "hello", "sha256");
     assert!(error.contains("hello.toml:2:7"), "{error}");
     assert_eq!(fnd.invoke("hello", "").text(), "a greeting");
-    fnd.finish();
 }
 
-#[test]
-fn beside_code_a_manifest_is_that_of_the_code_and_without_a_source_it_is_no_function() {
-    require!(root, cgroup);
+fn beside_code_a_manifest_is_that_of_the_code_and_without_a_source_it_is_no_function(fnd: &Fnd) {
     let repository = Repository::new();
     repository.write("main.py", &says("fetched"));
     repository.commit();
-    let fnd = Fnd::start();
     fnd.drop_file("alone.toml", "on_load = false\n");
     let problem = fnd.wait_problem("alone.toml");
     assert!(problem.contains("this manifest has no code"), "{problem}");
     assert!(fnd.function("alone").is_none());
     // The code comes later.
     fnd.drop_file("alone.py", &says("beside"));
-    answers(&fnd, "alone", "beside");
+    answers(fnd, "alone", "beside");
 
     fnd.drop_file("shop.toml", &git(&repository));
-    answers(&fnd, "shop", "fetched");
+    answers(fnd, "shop", "fetched");
     // With code beside it, it cannot name a source: the version before serves.
     fnd.drop_file("shop.py", &says("beside"));
-    let _ = error_with(&fnd, "shop", "only for a manifest without code beside it");
+    let _ = error_with(fnd, "shop", "only for a manifest without code beside it");
     assert_eq!(fnd.invoke("shop", "").text(), "fetched");
     fnd.drop_file("shop.toml", "on_load = false\n");
-    answers(&fnd, "shop", "beside");
+    answers(fnd, "shop", "beside");
     fnd.remove("shop.py");
     fnd.drop_file("shop.toml", &git(&repository));
-    answers(&fnd, "shop", "fetched");
+    answers(fnd, "shop", "fetched");
     // Two forms for one name.
     fnd.drop_file("shop/function.toml", &git(&repository));
-    let _ = error_with(&fnd, "shop", "several files have the name");
-    fnd.finish();
+    let _ = error_with(fnd, "shop", "several files have the name");
 }

@@ -84,20 +84,29 @@ fn error_with(fnd: &Fnd, function: &str, part: &str) -> String {
     })
 }
 
+/// The count of installations comes first; then each of these removes its function.
 #[test]
-fn a_function_comes_from_a_repository_and_follows_its_branch() {
+fn code_of_repositories() {
     require!(root, cgroup);
+    let fnd = Fnd::start();
+    packages_that_cannot_be_installed_are_one_problem_until_another_commit_comes(&fnd);
+    a_repository_that_is_away_is_one_problem_until_it_is_back(&fnd);
+    a_function_comes_from_a_repository_and_follows_its_branch(&fnd);
+    a_manifest_with_a_source_says_its_mistakes_where_they_are(&fnd);
+    fnd.finish();
+}
+
+fn a_function_comes_from_a_repository_and_follows_its_branch(fnd: &Fnd) {
     let repository = Repository::new();
     repository.write("functions/shop/main.py", &says("one"));
     repository.write("functions/other/main.py", "not this one(\n");
     let first = repository.commit();
-    let fnd = Fnd::start();
     let manifest = |more: &str| {
         let path = repository.path();
         format!("[source]\ngit = \"{path}\"\nref = \"main\"\ndir = \"functions/shop\"\n{more}")
     };
     fnd.drop_file("shop/function.toml", &manifest(""));
-    answers(&fnd, "shop", "one");
+    answers(fnd, "shop", "one");
     let releases = fnd.ctl(&["releases", "shop", "-o", "json"]).out();
     assert!(releases.contains(&format!("commit {first}")), "{releases}");
 
@@ -105,22 +114,23 @@ fn a_function_comes_from_a_repository_and_follows_its_branch() {
     repository.write("functions/shop/main.py", &says("two"));
     repository.commit();
     let _ = fnd.ctl(&["build", "shop"]).expect_code(0);
-    answers(&fnd, "shop", "two");
+    answers(fnd, "shop", "two");
     // The same commit again is no new release.
     let _ = fnd.ctl(&["build", "shop"]).expect_code(0);
     let count = |fnd: &Fnd| fnd.ctl(&["releases", "shop", "-q"]).out().lines().count();
-    assert_eq!(count(&fnd), 2);
+    assert_eq!(count(fnd), 2);
     // A rollback needs no repository, and holds.
     let _ = fnd.ctl(&["rollback", "shop"]).expect_code(0);
-    answers(&fnd, "shop", "one");
+    answers(fnd, "shop", "one");
 
     // And by itself, with `every`; that is an edit, which ends the rollback.
     fnd.drop_file("shop/function.toml", &manifest("every = \"1s\"\n"));
-    answers(&fnd, "shop", "two");
+    answers(fnd, "shop", "two");
     repository.write("functions/shop/main.py", &says("three"));
     repository.commit();
-    answers(&fnd, "shop", "three");
-    fnd.finish();
+    answers(fnd, "shop", "three");
+    fnd.remove("shop/function.toml");
+    fnd.wait_gone("shop");
 }
 
 #[test]
@@ -178,25 +188,22 @@ fn what_cannot_be_fetched_says_why_and_the_version_before_serves_also_after_a_re
     fnd.finish();
 }
 
-#[test]
-fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
-    require!(root, cgroup);
+fn a_repository_that_is_away_is_one_problem_until_it_is_back(fnd: &Fnd) {
     let repository = Repository::new();
     repository.write("main.py", &says("good"));
     repository.commit();
-    let fnd = Fnd::start();
     let path = repository.path();
     fnd.drop_file(
-        "shop/function.toml",
+        "absent/function.toml",
         &format!("[source]\ngit = \"{path}\"\nevery = \"1s\"\n"),
     );
-    answers(&fnd, "shop", "good");
+    answers(fnd, "absent", "good");
     let (here, away) = (
         repository.directory.path().join(".git"),
         repository.directory.path().join("git"),
     );
     fs::rename(&here, &away).unwrap();
-    let _ = error_with(&fnd, "shop", "fetching its code");
+    let _ = error_with(fnd, "absent", "fetching its code");
     let failed = || {
         fnd.history("fnd-build")
             .iter()
@@ -205,11 +212,11 @@ fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
     };
     let before = failed();
     wait_until("more attempts", PATIENCE, || {
-        let shown = fnd.function("shop").unwrap();
+        let shown = fnd.function("absent").unwrap();
         assert!(shown.error.is_some(), "the problem is not over: {shown:?}");
         (failed() >= before + 3).then_some(())
     });
-    let reports = fnd.log().matches("shop  was refused").count();
+    let reports = fnd.log().matches("absent  was refused").count();
     assert_eq!(reports, 1, "{}", fnd.log());
     // It comes back with a commit more.
     let sources = ["--git-dir", away.to_str().unwrap(), "--work-tree", repository.path()];
@@ -219,67 +226,62 @@ fn a_repository_that_is_away_is_one_problem_until_it_is_back() {
     }
     fs::rename(&away, &here).unwrap();
     wait_until("the end of the problem", PATIENCE, || {
-        fnd.function("shop").unwrap().error.is_none().then_some(())
+        fnd.function("absent").unwrap().error.is_none().then_some(())
     });
-    answers(&fnd, "shop", "back");
-    fnd.finish();
+    answers(fnd, "absent", "back");
+    fnd.remove("absent/function.toml");
+    fnd.wait_gone("absent");
 }
 
 /// A2: only another commit or a person has packages installed again that could not be installed.
-#[test]
-fn packages_that_cannot_be_installed_are_one_problem_until_another_commit_comes() {
-    require!(root, cgroup);
+fn packages_that_cannot_be_installed_are_one_problem_until_another_commit_comes(fnd: &Fnd) {
     let repository = Repository::new();
     repository.write("main.py", &says("good"));
     repository.commit();
-    let fnd = Fnd::start();
     let path = repository.path();
     fnd.drop_file(
-        "shop/function.toml",
+        "packed/function.toml",
         &format!("[source]\ngit = \"{path}\"\nevery = \"1s\"\n"),
     );
-    answers(&fnd, "shop", "good");
+    answers(fnd, "packed", "good");
     repository.write("requirements.txt", "./no-such-package\n");
     repository.commit();
-    let error = error_with(&fnd, "shop", "dependencies failed");
+    let error = error_with(fnd, "packed", "dependencies failed");
     let builds = |state: RunState| {
         let all = fnd.history("fnd-build");
         all.iter().filter(|build| build.state == state).count()
     };
     let fetched = builds(RunState::Succeeded);
     wait_until("more polls", PATIENCE, || {
-        let shown = fnd.function("shop").unwrap().error;
+        let shown = fnd.function("packed").unwrap().error;
         assert_eq!(shown.as_ref(), Some(&error), "the problem is not over");
         (builds(RunState::Succeeded) >= fetched + 3).then_some(())
     });
     assert_eq!(builds(RunState::Failed), 1, "they are not installed again");
-    assert_eq!(fnd.log().matches("shop  was refused").count(), 1, "{}", fnd.log());
-    let _ = fnd.ctl(&["build", "shop"]);
+    assert_eq!(fnd.log().matches("packed  was refused").count(), 1, "{}", fnd.log());
+    let _ = fnd.ctl(&["build", "packed"]);
     // A poll that is under way then counts as asked for, too.
     let failed = builds(RunState::Failed);
     assert!((2..=3).contains(&failed), "a person asks: {failed}");
     repository.write("main.py", &says("better"));
     repository.git(&["rm", "-q", "requirements.txt"]);
     repository.commit();
-    answers(&fnd, "shop", "better");
-    assert_eq!(fnd.function("shop").unwrap().error, None);
-    fnd.finish();
+    answers(fnd, "packed", "better");
+    assert_eq!(fnd.function("packed").unwrap().error, None);
+    fnd.remove("packed/function.toml");
+    fnd.wait_gone("packed");
 }
 
-#[test]
-fn a_manifest_with_a_source_says_its_mistakes_where_they_are() {
-    require!(root, cgroup);
-    let fnd = Fnd::start();
+fn a_manifest_with_a_source_says_its_mistakes_where_they_are(fnd: &Fnd) {
     fnd.drop_file("one/function.toml", "[source]\nurl = \"http://example.com/x.zip\"\n");
-    let error = error_with(&fnd, "one", "sha256");
+    let error = error_with(fnd, "one", "sha256");
     assert!(error.contains("one/function.toml:2:7"), "{error}");
     fnd.drop_file("two/function.toml", "[source]\ngit = \"ext::sh -c id\"\n");
-    let _ = error_with(&fnd, "two", "no address of a repository");
+    let _ = error_with(fnd, "two", "no address of a repository");
     fnd.drop_file("three/main.py", "print(1)\n");
     fnd.drop_file("three/function.toml", "[source]\ngit = \"https://example.com/x\"\n");
-    let _ = error_with(&fnd, "three", "the directory has a file of its own: `main.py`");
+    let _ = error_with(fnd, "three", "the directory has a file of its own: `main.py`");
     fnd.drop_file("four.py", "print(1)\n");
     fnd.drop_file("four.toml", "[source]\ngit = \"https://example.com/x\"\n");
-    let _ = error_with(&fnd, "four", "only for a manifest without code beside it");
-    fnd.finish();
+    let _ = error_with(fnd, "four", "only for a manifest without code beside it");
 }

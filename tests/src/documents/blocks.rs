@@ -79,8 +79,8 @@ impl Block {
             ["console", need] => panic!("{}: `{need}` is no reason that the test knows", self.place),
             ["toml", "fnd.toml"] => Use::Configure { applied: false },
             ["toml", "fnd.toml", "applied"] => Use::Configure { applied: true },
-            // The runtimes of docs/new-runtime.md and docs/runtime-dotnet.md: tests/conformance.
-            ["toml", "runtime.toml"] | ["perl" | "csharp", ..] | ["sh", "build.sh"] => Use::Show,
+            // The runtime of docs/new-runtime.md, which tests/conformance tests, and functions for it and .NET.
+            ["toml", "runtime.toml"] | ["perl" | "csharp", ..] => Use::Show,
             // A file of another program, or plain text.
             ["text"] | [_, "before"] => {
                 assert!(!self.text.contains("\n$ "), "{}: commands are `console`", self.place);

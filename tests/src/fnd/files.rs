@@ -4,6 +4,12 @@ use super::Fnd;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// When the files were written, since 1970. fnd waits for a file that is younger than two seconds if no event has said that the
+/// file is complete, so every start on files of just now would wait. Tests of saving write their files themselves.
+const WRITTEN: Duration = Duration::from_secs(1_000_000_000);
 
 impl Fnd {
     /// Installs a function file as a careful editor does: it is written beside the old one, then renamed.
@@ -42,7 +48,26 @@ impl Fnd {
         file.write_all(content).expect("it is written");
         // The umask cuts the mode at creation, so the mode is set again.
         fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)).expect("its mode is set");
+        file.set_modified(SystemTime::UNIX_EPOCH + WRITTEN)
+            .expect("its time is set");
         fs::rename(&temporary, &target).expect("it is renamed into place");
+        // While fnd runs, a new time of a directory would be one more change.
+        if self.child.is_none() {
+            self.age_directories(directory);
+        }
+    }
+
+    /// Makes a directory below the functions directory as old as its files, and those above it: they count, too, where they are
+    /// a function.
+    fn age_directories(&self, directory: &Path) {
+        let functions = self.path("functions");
+        let is_below = |path: &Path| path.parent().is_some_and(|parent| parent.starts_with(&functions));
+        for above in directory.ancestors().take_while(|path| is_below(path)) {
+            let opened = fs::File::open(above).expect("the directory opens");
+            opened
+                .set_modified(SystemTime::UNIX_EPOCH + WRITTEN)
+                .expect("its time is set");
+        }
     }
 
     /// Removes a file from the functions directory.

@@ -31,7 +31,7 @@ pub(crate) fn status_line(machine: &mut VirtualMachine) {
 }
 
 /// The page that has the reason for each right that a unit keeps.
-const REASONS: &str = include_str!("../../../docs/security.md");
+const REASONS: &str = include_str!("../../../docs/design/promises.md");
 
 /// Each unit has only the rights that it needs, and the page says why. Functions inherit the restrictions of the spawner's
 /// unit.

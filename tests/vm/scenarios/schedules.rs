@@ -19,13 +19,23 @@ pub(crate) fn clock_and_reboot(machine: &mut VirtualMachine) {
         "[[schedule]]\nevery = \"1h\"\ncatch_up = \"2h\"",
         "echo \"$FND_MISSED\" >>\"$STATE_DIRECTORY/slots\"\n",
     );
+    machine.drop_bash(
+        "booted",
+        "[[schedule]]\nat = \"boot\"",
+        "echo once >>\"$STATE_DIRECTORY/boots\"\n",
+    );
     machine.wait_until(
         "the first slots",
         PATIENCE,
         "test $(fndctl history often -o name | wc -l) -ge 2",
     );
+    machine.ok("test $(fndctl history booted -o name | wc -l) -eq 0");
     machine.reboot();
     machine.wait_until("fnd to serve", PATIENCE, "fndctl status");
+    let boots = "test $(cat /var/lib/fnd/home/booted/boots | wc -l) -eq 1";
+    machine.wait_until("the run of the boot", PATIENCE, boots);
+    machine.ok("systemctl restart fnd.service");
+    machine.wait_until("fnd to serve again", PATIENCE, "fndctl status");
     let count = runs(machine).len();
     let more = format!("test $(fndctl history often -o name | wc -l) -ge {}", count + 2);
     machine.wait_until("slots after the reboot", PATIENCE, &more);
@@ -58,6 +68,7 @@ pub(crate) fn clock_and_reboot(machine: &mut VirtualMachine) {
     machine.ok("date -s '450 minutes'");
     machine.wait_until("the run for two slots", PATIENCE, &format!("test \"$({slots})\" = 2"));
     machine.ok("fndctl history hourly -o json | jq -e '[.invocations[] | select(.reason == \"skipped-missed\")] | length == 1'");
+    machine.ok(boots);
     // Back, and forward again: no slot runs twice.
     machine.ok("date -s '-300 minutes' && date -s '290 minutes'");
     let next = "fndctl schedules hourly -o json | jq -r '.schedules[0].next[0]'";

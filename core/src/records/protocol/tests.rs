@@ -236,18 +236,9 @@ fn a_large_payload_goes_in_several_frames() {
     let head = InvokeHead {
         invocation: "i".into(),
         attempt: 1,
-        poll: 0,
         trigger: "manual".into(),
-        deadline_ms: None,
         traceparent: "t".into(),
-        content_type: None,
-        data: None,
-        previous: None,
-        context: None,
-        time: None,
-        cause: None,
-        variables: None,
-        request: None,
+        ..InvokeHead::default()
     };
     let data = vec![7; 2 * FRAME_MAX];
     let sent = Data::from(data.clone());

@@ -44,6 +44,7 @@ pub(super) fn rules() -> Rules {
         enabled: true,
         run_on_load: false,
         default_payload: Payload::default(),
+        input: None,
         timeout: Some(secs(180)),
         grace: secs(5),
         deadline: None,
@@ -213,18 +214,27 @@ impl Bench {
         words.join("; ")
     }
 
+    /// Handles a request.
+    pub(super) fn request(&mut self, submit: Submit) -> String {
+        self.event(Event::Submit(Box::new(submit)))
+    }
+
+    /// Handles a request of a caller who does not wait for its end.
+    pub(super) fn enqueue(&mut self, submit: Submit) -> String {
+        self.request(Submit { wait: false, ..submit })
+    }
+
     pub(super) fn submit(&mut self, n: u128) -> String {
-        self.event(Event::Submit(Box::new(submit("f", n))))
+        self.request(submit("f", n))
     }
 
     pub(super) fn submit_of(&mut self, function: &str, n: u128) -> String {
-        self.event(Event::Submit(Box::new(submit(function, n))))
+        self.request(submit(function, n))
     }
 
     /// Submits without waiting and stores the invocation.
     pub(super) fn submit_stored(&mut self, n: u128) -> String {
-        let wait = false;
-        self.event(Event::Submit(Box::new(Submit { wait, ..submit("f", n) })));
+        self.enqueue(submit("f", n));
         self.event(Event::Stored(id(n)))
     }
 
@@ -360,6 +370,7 @@ fn word(action: &Action) -> Option<String> {
                 Answer::Rejected(Rejection::Service) => "a service".to_owned(),
                 Answer::Rejected(Rejection::NoSuchFunction) => "no such function".to_owned(),
                 Answer::Rejected(Rejection::Chain(refusal)) => format!("{refusal:?}"),
+                Answer::Rejected(Rejection::Input(mistakes)) => format!("{} wrong in the input", mistakes.len()),
                 Answer::Rejected(Rejection::KeyReused) => "key reused".to_owned(),
                 Answer::Rejected(Rejection::Unavailable { .. }) => "unavailable".to_owned(),
                 Answer::Published(events) => {

@@ -1,9 +1,9 @@
 //! A release that gets a share of the calls.
 
 use super::bench::*;
-use super::pool::{handler, pool};
+use super::pool::{handler, pool, warm};
 use crate::records::outcome::Reason;
-use crate::run::{Event, InstalledVersion, Pool, Rules};
+use crate::run::{Action, Event, InstalledVersion, Pool, Rules};
 use fnd_wire::frame::ExitStatus::Code;
 use fnd_wire::ids::{FunctionId, Version};
 
@@ -22,10 +22,7 @@ pub(super) fn canary(version: u8, percent: u32, rules: Rules) -> Event {
 
 /// A handler whose worker 1 has served one call, and whose canary has worker 2 and gets `percent` of the calls.
 fn with_canary(percent: u32) -> Bench {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
+    let mut b = warm();
     assert_eq!(b.event(canary(2, percent, handler(pool()))), "spawn w2");
     assert_eq!(b.ready(2), "");
     b
@@ -47,6 +44,23 @@ fn versions(b: &Bench) -> (u8, Option<(u8, u64, u64)>) {
     (view.version.unwrap().0[0], canary)
 }
 
+/// The versions of the processes that the last event has started.
+fn started(b: &Bench) -> Vec<u8> {
+    let version = |action: &Action| match action {
+        Action::Spawn(order) => Some(order.version.0[0]),
+        _ => None,
+    };
+    b.last.iter().filter_map(version).collect()
+}
+
+/// A script of which four processes may run, and its canary, which gets every call that it can take and may have `most`.
+fn scripts(most: u32) -> Bench {
+    let with = |max_running| Rules { max_running, ..rules() };
+    let mut b = Bench::with(with(4));
+    b.event(canary(2, 100, with(most)));
+    b
+}
+
 #[test]
 fn it_gets_its_share_of_the_calls() {
     for (percent, share) in [(1, 2), (10, 20), (25, 50), (50, 100), (99, 198), (100, 200)] {
@@ -64,10 +78,7 @@ fn it_gets_its_share_of_the_calls() {
 
 #[test]
 fn the_version_that_serves_is_no_canary() {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
+    let mut b = warm();
     // As a canary, it would get a worker more, and nobody would take the calls that are not the canary's.
     assert_eq!(b.event(canary(1, 25, handler(pool()))), "");
     assert_eq!(versions(&b), (1, None));
@@ -96,7 +107,10 @@ fn calls_that_it_is_owed_end_with_the_share_that_they_are_of() {
         b.answer(1, u64::try_from(n).unwrap(), Reason::Ok);
     }
     b.answer(2, 2, Reason::Ok);
+    let percent = |b: &Bench| b.s.function(&name("f")).unwrap().canary.unwrap().percent;
+    assert_eq!(percent(&b), 100);
     b.event(canary(2, 10, handler(pool())));
+    assert_eq!(percent(&b), 10);
     let mut own = 0;
     for n in 5..25 {
         let worker = called(&mut b, n);
@@ -176,10 +190,7 @@ fn another_version_takes_its_place_and_the_serving_one_may_be_installed_again() 
 
 #[test]
 fn one_that_cannot_be_loaded_gets_no_calls() {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
+    let mut b = warm();
     b.event(canary(2, 100, handler(pool())));
     b.spawned(2);
     assert_eq!(b.exited(exit(2, Code(1))), "forget w2");
@@ -200,7 +211,7 @@ fn a_load_run_needs_room_for_its_own_version_not_for_the_canarys() {
     let mut b = Bench::with(with(700 * MIB, true));
     b.event(canary(2, 100, with(MIB, false)));
     b.event(installed("g", 1, with(700 * MIB, false)));
-    let begun = b.event(Event::Submit(Box::new(submit("g", 1))));
+    let begun = b.request(submit("g", 1));
     assert_eq!(begun, "note 1; spawn w1 a1 1");
     b.spawned(1);
     assert_eq!(b.event(quiet()), "store 1001");
@@ -224,10 +235,7 @@ fn a_script_gets_its_share_and_its_load_run_is_not_the_canarys() {
             b.submit(n.into()),
             format!("note {n}; spawn w{n} a1 {n}; Ready to Running").replace("; Ready to Running", "")
         );
-        versions_run.extend(b.last.iter().find_map(|action| match action {
-            crate::run::Action::Spawn(order) => Some(order.version.0[0]),
-            _ => None,
-        }));
+        versions_run.extend(started(&b));
         b.spawned(n);
         b.code(n, u8::from(n == 4));
     }
@@ -239,6 +247,31 @@ fn a_script_gets_its_share_and_its_load_run_is_not_the_canarys() {
         ..rules()
     };
     assert_eq!(b.dropped(2, on_load), "store 1002");
+}
+
+#[test]
+fn a_script_has_no_more_processes_than_its_own_pool_allows() {
+    for (most, expected) in [(1, [2_u8, 1, 1, 1]), (2, [2, 2, 1, 1]), (9, [2, 2, 2, 2])] {
+        let mut b = scripts(most);
+        for (n, version) in (1..).zip(expected) {
+            b.submit(n);
+            assert_eq!(started(&b), [version], "call {n} with a pool of {most}");
+        }
+        b.submit(5);
+        assert!(started(&b).is_empty(), "the release that serves allows four of both");
+        b.code(1, 0);
+        assert_eq!(started(&b), [2], "its place is free again");
+    }
+}
+
+#[test]
+fn claims_that_hold_places_start_no_more_of_a_script_than_its_own_pool_allows() {
+    let mut b = scripts(1);
+    b.claims = false;
+    assert_eq!(b.submit_stored(1), "reply 1: queued; claim 1 a1");
+    assert_eq!(b.submit_stored(2), "reply 2: queued; claim 2 a1");
+    b.event(Event::Claimed(vec![id(1), id(2)]));
+    assert_eq!(started(&b), [2, 1]);
 }
 
 #[test]

@@ -43,15 +43,11 @@ fn call(from: (&str, Option<u128>), to: &str, n: u128) -> Submit {
 
 impl Bench {
     fn call(&mut self, from: (&str, Option<u128>), to: &str, n: u128) -> String {
-        self.event(Event::Submit(Box::new(call(from, to, n))))
+        self.request(call(from, to, n))
     }
 
     fn queue(&mut self, from: (&str, Option<u128>), to: &str, n: u128) {
-        let wait = false;
-        self.event(Event::Submit(Box::new(Submit {
-            wait,
-            ..call(from, to, n)
-        })));
+        self.enqueue(call(from, to, n));
         self.event(Event::Stored(id(n)));
     }
 
@@ -110,7 +106,7 @@ fn the_caller_is_who_runs_and_a_function_cannot_name_another() {
     let trace = Trace::of(|name| (name == "traceparent").then(|| span.traceparent()));
     let mut traced = call(("a", None), "c", 5);
     traced.payload.trace.clone_from(&trace);
-    b.event(Event::Submit(Box::new(traced)));
+    b.request(traced);
     assert_eq!(b.cause().invocation, Some(id(3)));
     assert_eq!(b.accepted().payload.trace, trace);
     for other in [2, 77] {
@@ -219,7 +215,7 @@ fn a_call_ends_at_the_end_of_its_callers_time() {
     b.queue(("a", Some(1)), "b", 3);
     // Nobody waits, so the function's own deadline counts; and the timeout of the caller's attempt counts, too.
     b.event(installed("a", 2, several()));
-    let stored = b.event(Event::Submit(Box::new(submit("a", 4))));
+    let stored = b.request(submit("a", 4));
     assert!(stored.contains("spawn"), "{stored}");
     b.call(("a", Some(4)), "b", 5);
     assert_eq!(b.accepted().deadline_ms, Some(EPOCH_MS + 5_000 + 60_000));
@@ -240,7 +236,7 @@ fn the_end_of_the_callers_time_is_named() {
     b.submit_of("c", 6);
     let mut call = call(("c", Some(6)), "b", 7);
     call.not_before_ms = Some(EPOCH_MS + 60_000);
-    b.event(Event::Submit(Box::new(call)));
+    b.request(call);
     let actions = b.wait(secs(8));
     let reasons = b.last.iter().filter_map(|action| match action {
         Action::Update(record) if record.id == id(7) => record.reason,
@@ -283,22 +279,10 @@ fn begun(function: &str, n: u128) -> Unfinished {
         ..accepted(n)
     };
     let record = InvocationRecord {
-        id: id(n),
-        function: name(function),
-        trigger: Trigger::Function,
-        durable: false,
         state: RunState::Running,
-        accepted_ms: EPOCH_MS,
         started_ms: Some(EPOCH_MS),
-        ended_ms: None,
         attempts: 1,
-        polls: 0,
-        reason: None,
-        message: String::new(),
-        exhausted: None,
-        next_attempt_ms: None,
-        version: None,
-        result: None,
+        ..InvocationRecord::of(&accepted)
     };
     Unfinished { accepted, record }
 }
@@ -397,7 +381,7 @@ proptest! {
             }
             let number = u128::try_from(n).unwrap() + 2;
             let submit = Submit { wait, ..call((names[running[from].0], Some(ids[from])), names[to], number) };
-            let actions = b.event(Event::Submit(Box::new(submit)));
+            let actions = b.request(submit);
             let refused = actions.contains("WaitsForItself");
             prop_assert_eq!(refused, wait && is_full && chain.contains(&to), "{}", actions);
             if is_full && !refused {

@@ -122,7 +122,7 @@ fn deleted_disabled_or_expired_while_being_claimed_it_never_begins() {
         expires_ms: Some(EPOCH_MS + 1000),
         ..submit("f", 1)
     };
-    b.event(Event::Submit(Box::new(expiring)));
+    b.request(expiring);
     assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued; claim 1 a1");
     assert_eq!(b.wait(secs(1)), "update 1 skipped skipped-expired");
     b.submit_stored(2);
@@ -182,7 +182,7 @@ fn a_claim_holds_its_place_in_the_budget() {
     b.event(installed("f", 1, rules()));
     b.event(installed("g", 2, rules()));
     b.submit_stored(1);
-    assert_eq!(b.event(Event::Submit(Box::new(submit("g", 2)))), "note 2");
+    assert_eq!(b.request(submit("g", 2)), "note 2");
     assert_eq!(claimed(&mut b, &[1]), "spawn w1 a1 1");
     b.spawned(1);
     assert_eq!(b.code(1, 0), "record ok: succeeded ok; spawn w2 a1 2");

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use super::pool::pool;
-use crate::records::outcome::{Class, Reason, RunState, Trigger};
+use crate::records::outcome::{Class, Reason, RunState};
 use crate::records::{Accepted, InvocationRecord, Unfinished};
 use crate::run::{Adopted, AdoptedMember, Event, FunctionKind, Poll, Pool, Restored, Retry, Rules, Submit};
 use fnd_wire::ids::{Version, WorkerId};
@@ -117,32 +117,22 @@ fn script() -> (Bench, Adopted) {
 /// The ledger's state of that attempt.
 fn unfinished(b: &Bench, state: RunState) -> Unfinished {
     let at = b.now.unix_ms - 5_000;
-    Unfinished {
-        accepted: Accepted {
-            accepted_ms: at,
-            dead_letter: true,
-            deadline_ms: Some(at + 60_000),
-            ..accepted(1)
-        },
-        record: InvocationRecord {
-            id: id(1),
-            function: name("f"),
-            trigger: Trigger::Manual,
-            durable: true,
-            state,
-            accepted_ms: at,
-            started_ms: Some(at),
-            ended_ms: None,
-            attempts: 1,
-            polls: 0,
-            reason: (state == RunState::Waiting).then_some(Reason::Exit(1)),
-            message: String::new(),
-            exhausted: None,
-            next_attempt_ms: (state == RunState::Waiting).then_some(b.now.unix_ms + 2_000),
-            version: Some(Version([1; 32])),
-            result: None,
-        },
-    }
+    let accepted = Accepted {
+        accepted_ms: at,
+        dead_letter: true,
+        deadline_ms: Some(at + 60_000),
+        ..accepted(1)
+    };
+    let record = InvocationRecord {
+        state,
+        started_ms: Some(at),
+        attempts: 1,
+        reason: (state == RunState::Waiting).then_some(Reason::Exit(1)),
+        next_attempt_ms: (state == RunState::Waiting).then_some(b.now.unix_ms + 2_000),
+        version: Some(Version([1; 32])),
+        ..InvocationRecord::of(&accepted)
+    };
+    Unfinished { accepted, record }
 }
 
 fn taken_over(step: i64) -> Bench {

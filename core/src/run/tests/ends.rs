@@ -218,12 +218,17 @@ fn messages_are_cut_at_4_kib_between_characters() {
     assert_eq!(record, Some(4095));
 }
 
-#[test]
-fn a_timeout_terminates_answers_and_kills_after_the_grace() {
-    let mut b = Bench::with(Rules {
+/// Rules with a timeout of three seconds.
+fn limited() -> Rules {
+    Rules {
         timeout: Some(secs(3)),
         ..rules()
-    });
+    }
+}
+
+#[test]
+fn a_timeout_terminates_answers_and_kills_after_the_grace() {
+    let mut b = Bench::with(limited());
     assert_eq!(b.submit(1), "note 1; spawn w1 a1 1");
     b.spawned(1);
     assert_eq!(b.wait(secs(2)), "");
@@ -240,10 +245,7 @@ fn a_timeout_terminates_answers_and_kills_after_the_grace() {
 
 #[test]
 fn a_caller_waits_for_the_retry_after_a_timeout() {
-    let mut rules = Rules {
-        timeout: Some(secs(3)),
-        ..rules()
-    };
+    let mut rules = limited();
     rules.retry.retries = 1;
     rules.retry.on = vec![Class::Timeout];
     let mut b = Bench::with(rules);
@@ -262,10 +264,7 @@ fn a_caller_waits_for_the_retry_after_a_timeout() {
 
 #[test]
 fn exit_0_after_the_timeout_is_still_a_timeout() {
-    let mut b = Bench::with(Rules {
-        timeout: Some(secs(3)),
-        ..rules()
-    });
+    let mut b = Bench::with(limited());
     b.submit(1);
     b.spawned(1);
     b.wait(secs(3));
@@ -274,10 +273,7 @@ fn exit_0_after_the_timeout_is_still_a_timeout() {
 
 #[test]
 fn an_exit_handled_late_but_before_the_tick_was_in_time() {
-    let mut b = Bench::with(Rules {
-        timeout: Some(secs(3)),
-        ..rules()
-    });
+    let mut b = Bench::with(limited());
     b.submit(1);
     b.spawned(1);
     b.now.mono += secs(4);
@@ -287,10 +283,7 @@ fn an_exit_handled_late_but_before_the_tick_was_in_time() {
 #[test]
 fn a_caller_can_only_shorten_the_timeout() {
     for (asked, ends) in [(1, 1), (9, 3)] {
-        let mut b = Bench::with(Rules {
-            timeout: Some(secs(3)),
-            ..rules()
-        });
+        let mut b = Bench::with(limited());
         b.event(Event::Submit(Box::new(Submit {
             timeout: Some(secs(asked)),
             ..submit("f", 1)
@@ -306,10 +299,7 @@ fn a_caller_can_only_shorten_the_timeout() {
 
 #[test]
 fn nothing_is_sent_to_a_worker_that_is_still_starting() {
-    let mut b = Bench::with(Rules {
-        timeout: Some(secs(3)),
-        ..rules()
-    });
+    let mut b = Bench::with(limited());
     b.submit(1);
     assert_eq!(b.wait(secs(3)), "reply 1: it did not end within 3s (limits.timeout)");
     assert_eq!(b.wait(secs(60)), "");
@@ -350,7 +340,7 @@ fn the_deadline_ends_what_is_queued_or_waits() {
     b.submit(1);
     b.code(1, 1);
     // The retry is due but finds no memory; the other invocation has never begun.
-    b.event(Event::Submit(Box::new(submit("g", 3))));
+    b.request(submit("g", 3));
     b.submit(2);
     b.spawned(2);
     assert_eq!(
@@ -394,12 +384,9 @@ fn only_what_nobody_waits_for_and_has_not_begun_ends_with_its_caller() {
         reply: Some(ReplyTo(reply)),
         ..submit("f", n)
     };
-    b.event(Event::Submit(Box::new(keyed(3, 3))));
-    b.event(Event::Submit(Box::new(keyed(4, 4))));
-    b.event(Event::Submit(Box::new(Submit {
-        wait: false,
-        ..submit("f", 5)
-    })));
+    b.request(keyed(3, 3));
+    b.request(keyed(4, 4));
+    b.enqueue(submit("f", 5));
     b.event(Event::Stored(id(5)));
     // The invocation runs, so it goes on.
     assert_eq!(caller_left(&mut b, 1, 1), "");

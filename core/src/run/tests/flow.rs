@@ -56,7 +56,7 @@ fn of_customer(n: u128, customer: &str) -> Submit {
 }
 
 fn ask(b: &mut Bench, n: u128, customer: &str) -> String {
-    b.event(Event::Submit(Box::new(of_customer(n, customer))))
+    b.request(of_customer(n, customer))
 }
 
 /// A bench with the functions `f` and `g` of the group `db`, which has `max` places.
@@ -94,10 +94,7 @@ fn attempts_that_go_on_over_a_restart_count() {
     };
     let mut b = two(1, &rules);
     for n in 1..=2 {
-        b.event(Event::Submit(Box::new(Submit {
-            wait: false,
-            ..of_customer(n, "a")
-        })));
+        b.enqueue(of_customer(n, "a"));
         b.event(Event::Stored(id(n)));
     }
     let record = b.s.script_record(WorkerId(1)).unwrap();
@@ -164,10 +161,7 @@ fn a_call_that_would_wait_for_its_own_group_or_customer_is_refused() {
 fn an_end_before_its_function_is_installed_is_announced_with_its_payload() {
     let mut before = Bench::with(rules());
     before.submit(1); // all places are busy
-    before.event(Event::Submit(Box::new(Submit {
-        wait: false,
-        ..of_customer(2, "a")
-    })));
+    before.enqueue(of_customer(2, "a"));
     before.event(Event::Stored(id(2)));
     let mut b = Bench::new();
     b.restore(Restored {

@@ -18,7 +18,7 @@ impl Bench {
             wait: false,
             ..submit("f", n)
         };
-        self.event(Event::Submit(Box::new(submit)))
+        self.request(submit)
     }
 }
 

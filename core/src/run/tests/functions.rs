@@ -149,7 +149,7 @@ fn a_person_cannot_enable_what_the_manifest_disables() {
     assert_eq!(enable(&mut b, false), "enabled changed; reply 98: done");
     assert_eq!(
         enable(&mut b, true),
-        "enabled changed; reply 98: invalid: its manifest says `enabled = false`"
+        "enabled changed; reply 98: invalid: its manifest says `enabled = false`, or its `nodes` name other machines"
     );
 }
 

@@ -60,7 +60,7 @@ fn a_retry_is_not_announced_and_neither_is_a_function_without_hooks() {
 fn a_call_whose_failure_is_shown_elsewhere_is_announced() {
     for (marks, expected) in [(true, true), (false, false)] {
         let mut b = Bench::with(rules());
-        b.event(Event::Submit(Box::new(call(1, marks))));
+        b.request(call(1, marks));
         b.event(Event::Stored(id(1)));
         assert_eq!(b.code(1, 1).contains("follow 1"), expected);
     }
@@ -71,7 +71,7 @@ fn a_drain_accepts_a_call_and_the_next_fnd_runs_it() {
     let mut b = Bench::with(rules());
     b.event(Event::HandOver);
     assert_eq!(b.submit(1), "reply 1: unavailable");
-    assert_eq!(b.event(Event::Submit(Box::new(call(2, false)))), "store 2");
+    assert_eq!(b.request(call(2, false)), "store 2");
     assert_eq!(b.event(Event::Stored(id(2))), "", "it does not begin");
 }
 

@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::idempotency::IdempotencyKey;
 use crate::records::outcome::RunState;
-use crate::run::{Action, Calling, Event, ReplyTo, Rules, Submit};
+use crate::run::{Action, Calling, Event, ReplyTo, Submit};
 
 fn keyed(function: &str, n: u128, wait: bool) -> Submit {
     Submit {
@@ -15,7 +15,7 @@ fn keyed(function: &str, n: u128, wait: bool) -> Submit {
 
 impl Bench {
     fn keyed(&mut self, n: u128, wait: bool) -> String {
-        self.event(Event::Submit(Box::new(keyed("f", n, wait))))
+        self.request(keyed("f", n, wait))
     }
 
     /// The records that the last event stores without an attempt.
@@ -28,11 +28,13 @@ impl Bench {
     }
 }
 
-fn one_at_a_time() -> Rules {
-    Rules {
-        max_running: 1,
-        ..rules()
-    }
+/// A bench whose only process runs another invocation, with a caller who waits.
+fn busy() -> Bench {
+    let mut b = Bench::with(rules());
+    b.submit(9);
+    b.spawned(1);
+    b.keyed(1, true);
+    b
 }
 
 #[test]
@@ -60,10 +62,7 @@ fn it_is_acknowledged_although_the_run_has_ended_meanwhile() {
 
 #[test]
 fn what_has_not_begun_is_claimed() {
-    let mut b = Bench::with(one_at_a_time());
-    b.submit(9);
-    b.spawned(1);
-    b.keyed(1, true);
+    let mut b = busy();
     assert_eq!(b.keyed(2, false), "make 1 durable");
     assert_eq!(b.updates(), []);
     b.event(Event::Stored(id(1)));
@@ -74,10 +73,7 @@ fn what_has_not_begun_is_claimed() {
 
 #[test]
 fn a_failure_is_told_to_those_who_do_not_wait_and_the_run_goes_on_as_before() {
-    let mut b = Bench::with(one_at_a_time());
-    b.submit(9);
-    b.spawned(1);
-    b.keyed(1, true);
+    let mut b = busy();
     b.keyed(2, false);
     b.keyed(3, false);
     assert_eq!(
@@ -98,10 +94,7 @@ fn a_failure_is_told_to_those_who_do_not_wait_and_the_run_goes_on_as_before() {
 
 #[test]
 fn the_run_goes_on_without_the_callers_who_waited() {
-    let mut b = Bench::with(one_at_a_time());
-    b.submit(9);
-    b.spawned(1);
-    b.keyed(1, true);
+    let mut b = busy();
     b.keyed(2, false);
     b.event(Event::Stored(id(1)));
     assert_eq!(
@@ -117,10 +110,7 @@ fn the_run_goes_on_without_the_callers_who_waited() {
 /// The daemon keeps the end of durable work over a kill if a caller is told of it, and looks for the answer there.
 #[test]
 fn an_end_without_an_attempt_is_told_right_after_its_record() {
-    let mut b = Bench::with(one_at_a_time());
-    b.submit(9);
-    b.spawned(1);
-    b.keyed(1, true);
+    let mut b = busy();
     b.keyed(2, false);
     b.event(Event::Stored(id(1)));
     b.cancel(1);
@@ -133,10 +123,7 @@ fn an_end_without_an_attempt_is_told_right_after_its_record() {
 #[test]
 fn a_drain_keeps_it_for_the_next_fnd_and_answers_everybody() {
     for stored in [true, false] {
-        let mut b = Bench::with(one_at_a_time());
-        b.submit(9);
-        b.spawned(1);
-        b.keyed(1, true);
+        let mut b = busy();
         b.keyed(2, false);
         assert_eq!(b.event(Event::Drain), "reply 1: unavailable");
         assert_eq!(b.code(1, 0), "record ok: succeeded ok; reply 9: succeeded ok");
@@ -154,8 +141,8 @@ fn a_drain_keeps_it_for_the_next_fnd_and_answers_everybody() {
 /// `a` waits for `b`, and has sent the same request once more without waiting.
 fn called_twice() -> Bench {
     let mut b = Bench::new();
-    b.event(installed("a", 1, one_at_a_time()));
-    b.event(installed("b", 1, one_at_a_time()));
+    b.event(installed("a", 1, rules()));
+    b.event(installed("b", 1, rules()));
     b.submit_of("a", 1);
     b.spawned(1);
     for (n, wait) in [(2, true), (3, false)] {

@@ -1,7 +1,7 @@
 //! Draining and stopping, and the cost of ten thousand functions.
 
 use super::bench::*;
-use crate::run::{Event, Rules, Submit};
+use crate::run::{Event, Rules};
 use fnd_wire::frame::ExitStatus::Signal;
 use std::time::Duration;
 
@@ -73,8 +73,7 @@ fn a_stop_and_a_hand_over_are_not_cancelled() {
 #[test]
 fn a_drain_waits_for_acknowledgements() {
     let mut b = Bench::with(rules());
-    let wait = false;
-    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 1) })));
+    b.enqueue(submit("f", 1));
     assert_eq!(b.event(Event::Drain), "");
     assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued; drained");
 }

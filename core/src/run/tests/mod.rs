@@ -14,6 +14,7 @@
 //! - `full`: functions over their quota
 //! - `functions`: new, changed and deleted functions
 //! - `hooks`: calls that follow an end
+//! - `input`: payloads and the schema of the function
 //! - `joining`: a request that does not wait shares the invocation of callers who do
 //! - `limits`: drain, stop, ten thousand functions
 //! - `model`: random events
@@ -41,6 +42,7 @@ mod flow;
 mod full;
 mod functions;
 mod hooks;
+mod input;
 mod joining;
 mod limits;
 mod model;

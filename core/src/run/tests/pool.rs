@@ -30,6 +30,15 @@ pub(super) fn handler(pool: Pool) -> Rules {
     }
 }
 
+/// A bench with a handler whose worker 1 has served one call.
+pub(super) fn warm() -> Bench {
+    let mut b = Bench::with(handler(pool()));
+    b.submit(1);
+    b.ready(1);
+    b.answer(1, 1, Reason::Ok);
+    b
+}
+
 impl Bench {
     /// Starts a worker and loads its code.
     pub(super) fn ready(&mut self, worker: u64) -> String {
@@ -81,10 +90,7 @@ fn no_more_workers_start_than_calls_wait_for() {
 
 #[test]
 fn an_idle_worker_leaves_but_for_those_that_are_kept() {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
+    let mut b = warm();
     assert_eq!(b.wait(secs(299)), "");
     assert_eq!(b.wait(secs(1)), "stop w1");
     assert_eq!(b.code(1, 0), "forget w1");
@@ -197,10 +203,7 @@ fn what_waits_hears_why_the_code_cannot_be_loaded() {
 
 #[test]
 fn a_new_version_is_tried_before_it_serves() {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
+    let mut b = warm();
     assert_eq!(b.event(installed("f", 2, handler(pool()))), "spawn w2");
     assert_eq!(b.submit(2), "note 2; call w1 #2 a1 2", "the old one serves meanwhile");
     assert_eq!(b.ready(2), "");
@@ -211,10 +214,7 @@ fn a_new_version_is_tried_before_it_serves() {
 
 #[test]
 fn without_a_check_a_new_version_serves_at_once() {
-    let mut b = Bench::with(handler(pool()));
-    b.submit(1);
-    b.ready(1);
-    b.answer(1, 1, Reason::Ok);
+    let mut b = warm();
     let unchecked = Rules {
         unchecked: true,
         ..handler(pool())
@@ -254,7 +254,7 @@ fn the_worker_idle_longest_makes_room_for_what_waits() {
     b.ready(1);
     b.answer(1, 1, Reason::Ok);
     b.event(installed("g", 1, large));
-    let waits = b.event(Event::Submit(Box::new(submit("g", 2))));
+    let waits = b.request(submit("g", 2));
     assert_eq!(waits, "note 2; stop w1");
     assert_eq!(b.exited(exit(1, Code(0))), "forget w1; spawn w2");
 }
@@ -410,7 +410,7 @@ fn a_new_version_that_can_never_fit_fails_its_trial_and_blocks_nobody() {
     );
     assert_eq!(trial(&b), Some((1, true)));
     b.event(installed("g", 1, rules()));
-    assert!(b.event(Event::Submit(Box::new(submit("g", 7)))).contains("spawn"));
+    assert!(b.request(submit("g", 7)).contains("spawn"));
     b.wait(secs(3600));
     assert_eq!(trial(&b).map(|(failures, _)| failures > 1), Some(true));
 }

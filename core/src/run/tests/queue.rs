@@ -20,19 +20,14 @@ fn overlapping(overlap: Overlap, max: u32) -> Rules {
 #[test]
 fn what_nobody_waits_for_is_on_disk_before_it_is_acknowledged_or_started() {
     let mut b = Bench::with(rules());
-    let wait = false;
-    assert_eq!(
-        b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 1) }))),
-        "store 1"
-    );
+    assert_eq!(b.enqueue(submit("f", 1)), "store 1");
     assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued; spawn w1 a1 1");
 }
 
 #[test]
 fn what_could_not_be_stored_is_forgotten() {
     let mut b = Bench::with(rules());
-    let wait = false;
-    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 1) })));
+    b.enqueue(submit("f", 1));
     assert_eq!(b.event(Event::StoreFailed(id(1))), "reply 1: store failed");
     assert_eq!((b.s.queued(), b.s.running()), (0, 0));
 }
@@ -40,8 +35,7 @@ fn what_could_not_be_stored_is_forgotten() {
 #[test]
 fn cancelled_while_being_stored_it_is_acknowledged_first() {
     let mut b = Bench::with(rules());
-    let wait = false;
-    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 1) })));
+    b.enqueue(submit("f", 1));
     assert_eq!(b.cancel(1), "reply 99: done");
     assert_eq!(
         b.event(Event::Stored(id(1))),
@@ -77,8 +71,7 @@ fn skip_records_what_overlaps() {
     let skipped = "update 2 skipped skipped-overlap; reply 2: skipped skipped-overlap";
     assert_eq!(b.submit(2), format!("note 2; {skipped}"));
     assert_eq!(b.submit_stored(3), "reply 3: queued; update 3 skipped skipped-overlap");
-    let wait = false;
-    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 4) })));
+    b.enqueue(submit("f", 4));
     b.code(1, 0);
     // A skipped invocation takes no place while it is being stored.
     assert_eq!(b.submit(5), "note 5; spawn w2 a1 5");
@@ -244,7 +237,7 @@ fn the_first_in_line_for_memory_is_not_overtaken() {
     b.event(installed("a", 1, sized(600)));
     b.event(installed("big", 1, sized(1000)));
     b.event(installed("c", 1, sized(100)));
-    let run = |b: &mut Bench, function, n| b.event(Event::Submit(Box::new(submit(function, n))));
+    let run = |b: &mut Bench, function, n| b.request(submit(function, n));
     assert_eq!(run(&mut b, "a", 1), "note 1; spawn w1 a1 1");
     assert_eq!(run(&mut b, "big", 2), "note 2");
     assert_eq!(run(&mut b, "c", 3), "note 3");
@@ -312,7 +305,7 @@ fn quotas_share_the_cpu_of_the_node() {
     b.event(installed("b", 1, quota(Some(500))));
     b.event(installed("free", 1, quota(None)));
     b.event(installed("wide", 1, quota(Some(1500))));
-    let run = |b: &mut Bench, function, n| b.event(Event::Submit(Box::new(submit(function, n))));
+    let run = |b: &mut Bench, function, n| b.request(submit(function, n));
     assert_eq!(run(&mut b, "a", 1), "note 1; spawn w1 a1 1");
     // The quota belongs to the function, not to each worker.
     assert_eq!(run(&mut b, "a", 2), "note 2; spawn w2 a1 2");
@@ -381,7 +374,7 @@ fn a_refused_run_that_nobody_waits_for_is_recorded() {
     let mut b = Bench::with(overlapping(Overlap::Queue, 1));
     b.submit(1);
     b.submit(2);
-    assert_eq!(b.event(Event::Submit(Box::new(unattended(3)))), "store 3");
+    assert_eq!(b.request(unattended(3)), "store 3");
     assert_eq!(b.event(Event::Stored(id(3))), "update 3 skipped skipped-queue-full");
     let mut b = Bench::with(overlapping(Overlap::Queue, 1));
     b.submit(1);
@@ -389,7 +382,7 @@ fn a_refused_run_that_nobody_waits_for_is_recorded() {
         overlap: Some(Overlap::Reject),
         ..unattended(2)
     };
-    assert_eq!(b.event(Event::Submit(Box::new(rejects))), "store 2");
+    assert_eq!(b.request(rejects), "store 2");
     assert_eq!(b.event(Event::Stored(id(2))), "update 2 skipped skipped-overlap");
 }
 
@@ -401,7 +394,7 @@ fn the_overlap_of_a_request_wins_over_that_of_the_function() {
         overlap: Some(Overlap::Skip),
         ..unattended(2)
     };
-    assert_eq!(b.event(Event::Submit(Box::new(skips))), "store 2");
+    assert_eq!(b.request(skips), "store 2");
     assert_eq!(b.event(Event::Stored(id(2))), "update 2 skipped skipped-overlap");
 }
 
@@ -425,7 +418,7 @@ fn what_never_begins_is_stored_with_its_end() {
         let mut b = Bench::with(overlapping(Overlap::Queue, 1));
         b.submit(1);
         b.submit(2);
-        b.event(Event::Submit(Box::new(submit)));
+        b.request(submit);
         let stored = b.last.iter().find_map(|action| match action {
             Action::Store(accepted) => Some(accepted),
             _ => None,
@@ -443,7 +436,7 @@ fn a_missed_run_is_recorded_and_never_begins() {
         skipped: Some((Reason::Skipped(Skip::Missed), "the run was missed".into())),
         ..unattended(1)
     };
-    assert_eq!(b.event(Event::Submit(Box::new(missed))), "store 1");
+    assert_eq!(b.request(missed), "store 1");
     assert_eq!(b.event(Event::Stored(id(1))), "update 1 skipped skipped-missed");
     assert_eq!((b.s.queued(), b.s.running()), (0, 0));
 }
@@ -456,7 +449,7 @@ fn input_that_cannot_be_read_is_a_dead_letter_and_never_begins() {
         skipped: Some((Reason::Input, "it is a batch".into())),
         ..unattended(1)
     };
-    assert_eq!(b.event(Event::Submit(Box::new(unreadable))), "store 1");
+    assert_eq!(b.request(unreadable), "store 1");
     let is_dead_letter = b.last.iter().any(|action| match action {
         Action::Store(accepted) => accepted.dead_letter,
         _ => false,

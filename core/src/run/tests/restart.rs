@@ -7,31 +7,21 @@ use crate::run::{Action, Event, Restored, Retry, Rules};
 use fnd_wire::ids::Version;
 
 fn unfinished(n: u128, state: RunState, attempts: u32) -> Unfinished {
-    Unfinished {
-        accepted: Accepted {
-            accepted_ms: EPOCH_MS - 60_000,
-            dead_letter: true,
-            ..accepted(n)
-        },
-        record: InvocationRecord {
-            id: id(n),
-            function: name("f"),
-            trigger: Trigger::Manual,
-            durable: true,
-            state,
-            accepted_ms: EPOCH_MS - 60_000,
-            started_ms: (attempts > 0).then_some(EPOCH_MS - 50_000),
-            ended_ms: None,
-            attempts,
-            polls: 0,
-            reason: matches!(state, RunState::Waiting).then_some(Reason::Exit(1)),
-            message: String::new(),
-            exhausted: None,
-            next_attempt_ms: matches!(state, RunState::Waiting | RunState::Polling).then_some(EPOCH_MS + 3_000),
-            version: (attempts > 0).then_some(Version([1; 32])),
-            result: None,
-        },
-    }
+    let accepted = Accepted {
+        accepted_ms: EPOCH_MS - 60_000,
+        dead_letter: true,
+        ..accepted(n)
+    };
+    let record = InvocationRecord {
+        state,
+        started_ms: (attempts > 0).then_some(EPOCH_MS - 50_000),
+        attempts,
+        reason: matches!(state, RunState::Waiting).then_some(Reason::Exit(1)),
+        next_attempt_ms: matches!(state, RunState::Waiting | RunState::Polling).then_some(EPOCH_MS + 3_000),
+        version: (attempts > 0).then_some(Version([1; 32])),
+        ..InvocationRecord::of(&accepted)
+    };
+    Unfinished { accepted, record }
 }
 
 fn bench(unfinished: Vec<Unfinished>) -> (Bench, String) {

@@ -31,7 +31,7 @@ impl Bench {
             wait: false,
             ..submit("f", n)
         };
-        let stored = self.event(Event::Submit(Box::new(submit)));
+        let stored = self.request(submit);
         assert_eq!(stored, format!("store {n}"));
         self.event(Event::Stored(id(n)))
     }

@@ -136,7 +136,7 @@ fn what_was_to_end_meanwhile_ends_and_what_expires_expires() {
         expires_ms,
         ..submit("f", 2)
     };
-    assert_eq!(b.event(Event::Submit(Box::new(expiring))), "note 2; spawn w2 a1 2");
+    assert_eq!(b.request(expiring), "note 2; spawn w2 a1 2");
     assert_eq!(b.no_room(2), "put back a1 queued");
     assert_eq!(
         b.wait(Duration::from_millis(500)),
@@ -220,6 +220,7 @@ fn callers_are_answered_at_once_where_the_spawner_does_not_answer() {
     b.spawned(1);
     assert_eq!(b.code(1, 0), "record ok: succeeded ok; spawn w2 a1 3");
     assert_eq!(b.s.invocation(id(5)).unwrap().state, RunState::Queued);
+    assert_eq!(b.s.running_invocations().collect::<Vec<_>>(), [id(3)]);
 }
 
 /// fnd itself was suspended: the spawner ended a worker whose time was up, and reports how long it ran.

@@ -1,9 +1,9 @@
 //! Workers that outlive the fnd that started them.
 
 use super::bench::*;
-use crate::records::outcome::{RunState, Trigger};
+use crate::records::outcome::RunState;
 use crate::records::{Accepted, InvocationRecord, Unfinished};
-use crate::run::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Submit};
+use crate::run::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord};
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
@@ -85,22 +85,12 @@ fn unfinished(state: RunState, attempts: u32, durable: bool) -> Unfinished {
         ..accepted(1)
     };
     let record = InvocationRecord {
-        id: id(1),
-        function: name("f"),
-        trigger: Trigger::Manual,
-        durable,
         state,
-        accepted_ms: EPOCH_MS,
         started_ms: (attempts > 0).then_some(EPOCH_MS),
-        ended_ms: None,
         attempts,
-        polls: 0,
-        reason: None,
-        message: String::new(),
-        exhausted: None,
         next_attempt_ms: (state == RunState::Waiting).then_some(EPOCH_MS + 11_000),
         version: Some(Version([1; 32])),
-        result: None,
+        ..InvocationRecord::of(&accepted)
     };
     Unfinished { accepted, record }
 }
@@ -423,8 +413,7 @@ fn a_hand_over_answers_everybody_and_ends_nothing_that_runs() {
     b.submit(1);
     b.submit(2);
     b.submit_stored(3);
-    let wait = false;
-    b.event(Event::Submit(Box::new(Submit { wait, ..submit("f", 4) })));
+    b.enqueue(submit("f", 4));
     assert_eq!(
         b.event(Event::HandOver),
         "reply 2: unavailable; update 2 cancelled cancelled; reply 1: unavailable"

@@ -1,6 +1,7 @@
 //! Tests of the state of functions, by tables and against a naive model.
 
 use super::*;
+use crate::records::Accepted;
 use crate::records::outcome::Reason;
 use crate::run::FunctionState;
 use fnd_manifest::function::{Alert as OwnAlert, AlertOn};
@@ -31,22 +32,13 @@ fn rules(after: u32, every_s: Option<u64>) -> AlertRules {
 
 fn record(state: RunState, trigger: Trigger, at_ms: u64) -> InvocationRecord {
     InvocationRecord {
-        id: InvocationId(9),
-        function: name("f"),
-        trigger,
-        durable: true,
         state,
-        accepted_ms: at_ms,
         started_ms: Some(at_ms),
         ended_ms: Some(at_ms),
         attempts: 1,
-        polls: 0,
         reason: Some(Reason::Exit(1)),
         message: "exit 1".into(),
-        exhausted: None,
-        next_attempt_ms: None,
-        version: None,
-        result: None,
+        ..InvocationRecord::of(&Accepted::new(InvocationId(9), name("f"), trigger, at_ms))
     }
 }
 

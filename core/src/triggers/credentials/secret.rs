@@ -4,37 +4,45 @@ use super::{Keys, Users, text};
 use fnd_manifest::function::route::{Credential, Scheme};
 use hmac::{Hmac, KeyInit as _};
 use sha2::{Digest as _, Sha256};
-use std::fmt;
 use std::sync::Arc;
 
 /// More lines than this are refused where each line costs a signature: during a rotation there are two.
 const MAX_LINES: usize = 8;
 
 /// A secret that cannot be used for its credential.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadSecret {
     /// It has no line.
+    #[error("the secret is empty")]
     Empty,
     /// It has so many lines.
+    #[error("the secret has {} lines: at most {} are valid at once", .0, MAX_LINES)]
     TooMany(usize),
     /// The line with this number is not base64, with or without `whsec_`.
+    #[error("line {0} of the secret is not `whsec_` and base64")]
     NotBase64(usize),
     /// The line with this number is no user.
+    #[error("line {0} of the secret {1}")]
     User(usize, BadUser),
 }
 
-/// A line that is no user with a hash that fnd computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A line that is no user with a hash that fnd computes. Its words follow "line 2 of the secret".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadUser {
     /// It is not `user:hash`.
+    #[error("is not `user:password-hash`")]
     NoColon,
     /// The hash is of a kind that is fast to guess, or the password itself.
+    #[error("has {0}: bcrypt and argon2 hashes are accepted (`htpasswd -nB USER` makes a line)")]
     Kind(&'static str),
     /// The hash costs more than fnd computes for a caller.
+    #[error("has a hash that costs too much: {0}")]
     Cost(&'static str),
     /// The hash is of a known kind, and cut off or changed.
+    #[error("has a {0} hash that is incomplete or changed")]
     Malformed(&'static str),
     /// The user has more lines than can be valid at once.
+    #[error("is the third line of its user: at most 2 are valid at once")]
     Repeated,
 }
 
@@ -88,35 +96,3 @@ fn decoded(line: &[u8]) -> Option<Vec<u8>> {
 fn mac(key: &[u8]) -> Hmac<Sha256> {
     Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
 }
-
-impl fmt::Display for BadSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => f.write_str("the secret is empty"),
-            Self::TooMany(count) => write!(f, "the secret has {count} lines: at most {MAX_LINES} are valid at once"),
-            Self::NotBase64(line) => write!(f, "line {line} of the secret is not `whsec_` and base64"),
-            Self::User(line, BadUser::NoColon) => write!(f, "line {line} of the secret is not `user:password-hash`"),
-            Self::User(line, BadUser::Kind(kind)) => write!(
-                f,
-                "line {line} of the secret has {kind}: bcrypt and argon2 hashes are accepted (`htpasswd -nB USER` makes a line)"
-            ),
-            Self::User(line, BadUser::Cost(limit)) => {
-                write!(f, "line {line} of the secret has a hash that costs too much: {limit}")
-            }
-            Self::User(line, BadUser::Repeated) => {
-                write!(
-                    f,
-                    "line {line} of the secret is the third line of its user: at most 2 are valid at once"
-                )
-            }
-            Self::User(line, BadUser::Malformed(kind)) => {
-                write!(
-                    f,
-                    "line {line} of the secret has a {kind} hash that is incomplete or changed"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadSecret {}

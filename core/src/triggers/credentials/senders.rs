@@ -27,15 +27,16 @@ pub(super) fn read(scheme: Scheme, headers: &impl Headers) -> Result<Signed<'_>,
     }
 }
 
+/// Returns the header that a request has: the first one, unless it has only the second one.
+fn present(headers: &impl Headers, first: &'static str, second: &'static str) -> &'static str {
+    let is_second = !headers::has(headers, first) && headers::has(headers, second);
+    if is_second { second } else { first }
+}
+
 /// GitHub sends `X-Hub-Signature-256`. Bitbucket (Cloud, Data Center) and Jira send `X-Hub-Signature` with SHA-256.
 /// GitHub's own `X-Hub-Signature` is SHA-1, which is not accepted.
 fn github(headers: &impl Headers) -> Result<Signed<'_>, Denied> {
-    let names = ["X-Hub-Signature-256", "X-Hub-Signature"];
-    let header = if headers::has(headers, names[0]) || !headers::has(headers, names[1]) {
-        names[0]
-    } else {
-        names[1]
-    };
+    let header = present(headers, "X-Hub-Signature-256", "X-Hub-Signature");
     let value = headers::one(headers, header)?;
     let signature = value.strip_prefix(b"sha256=").and_then(text::hex);
     Ok(Signed {
@@ -46,12 +47,7 @@ fn github(headers: &impl Headers) -> Result<Signed<'_>, Denied> {
 
 /// Gitea sends `X-Gitea-Signature`; Forgejo sends the same value as `X-Forgejo-Signature` too.
 fn gitea(headers: &impl Headers) -> Result<Signed<'_>, Denied> {
-    let names = ["X-Gitea-Signature", "X-Forgejo-Signature"];
-    let header = if headers::has(headers, names[0]) || !headers::has(headers, names[1]) {
-        names[0]
-    } else {
-        names[1]
-    };
+    let header = present(headers, "X-Gitea-Signature", "X-Forgejo-Signature");
     let signature = text::hex(headers::one(headers, header)?);
     Ok(Signed {
         signatures: vec![signature.ok_or(malformed(header, HEX))?],

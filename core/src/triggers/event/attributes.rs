@@ -21,7 +21,7 @@ impl Attributes {
             return wrong("has a control character");
         }
         // An empty version is refused below, where the message says which version is read.
-        if value.is_empty() && name != "specversion" && !self.is_extension(name) {
+        if value.is_empty() && name != "specversion" && Self::NAMES.contains(&name) {
             return wrong("is empty");
         }
         let field = match name {
@@ -66,19 +66,6 @@ impl Attributes {
         };
         *field = Some(value);
         Ok(())
-    }
-
-    fn is_extension(&self, name: &str) -> bool {
-        let own = [
-            "id",
-            "source",
-            "type",
-            "subject",
-            "time",
-            "datacontenttype",
-            "dataschema",
-        ];
-        !own.contains(&name)
     }
 
     /// Returns the attributes if the event has all that it needs. `versioned` says whether a version was set.

@@ -5,7 +5,7 @@
 pub struct EventRequest<'a> {
     /// The headers; names in lower case.
     pub headers: &'a [(&'a str, &'a [u8])],
-    /// The body.
+    /// The body; the header `content-type` says its form.
     pub body: &'a [u8],
     /// An id for an event of an old form that has none.
     pub id: &'a str,

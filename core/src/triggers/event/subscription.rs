@@ -6,7 +6,7 @@ use crate::glob::glob;
 use crate::json::is_json;
 use crate::places::conditions::{RequestValues, Test};
 use fnd_manifest::function::EventSubscription;
-use fnd_manifest::function::event_schema::{DATA_MAX, EventSchema};
+use fnd_manifest::function::payload_schema::{DATA_MAX, PayloadSchema};
 use fnd_wire::ids::FunctionName;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ struct Subscription {
     entry: EventSubscription,
     conditions: Vec<Test>,
     /// The schema, compiled once for each version of the function. If compiling failed, no data matches.
-    schema: Option<Result<EventSchema, String>>,
+    schema: Option<Result<PayloadSchema, String>>,
 }
 
 /// The subscriptions of all functions that serve.
@@ -184,7 +184,7 @@ impl Subscription {
             conditions: entry.when.iter().map(Test::new).collect(),
             schema: entry.schema.is_some().then(|| {
                 let unread = || "its file was not read".to_owned();
-                EventSchema::new(entry.json_schema.as_ref().ok_or_else(unread)?)
+                PayloadSchema::new(entry.json_schema.as_ref().ok_or_else(unread)?)
             }),
             entry: entry.clone(),
         }
@@ -227,7 +227,10 @@ impl Subscription {
             too_large(DATA_MAX, "the most that is checked against a schema")?;
             let file = self.entry.schema.clone().unwrap_or_default();
             let checked = match schema {
-                Ok(schema) => event.tree().map_err(str::to_owned).and_then(|data| schema.check(data)),
+                Ok(schema) => event
+                    .tree()
+                    .map_err(str::to_owned)
+                    .and_then(|data| schema.check(data, event.size)),
                 // The judge compiled the schema before, so this should not happen.
                 Err(why) => Err(format!("the schema is unusable: {why}")),
             };

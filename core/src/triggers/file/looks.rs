@@ -188,26 +188,22 @@ impl FileMachine {
         record.closed = false;
         let entry = record.entry;
         let rest = self.rested(at, entry, &facts);
-        let settle = self
-            .entries
-            .get(entry)
-            .map(|trigger| trigger.settle)
-            .unwrap_or_default();
+        let settle = self.settle(entry);
         self.wait_in(at, id, FileState::Quiet, if rest.is_zero() { settle } else { rest });
         self.books.looked(id, (facts.size, facts.modified_ns));
     }
 
     /// Returns how long a file must still rest by the wall clock, at most `settle`.
     pub(super) fn rested(&self, at: FileClock, entry: Option<u16>, facts: &FileStat) -> Duration {
-        let settle = self
-            .entries
-            .get(entry)
-            .map(|trigger| trigger.settle)
-            .unwrap_or_default();
         let newest = facts.modified_ns.max(facts.changed_ns);
         // A time in the future says nothing: the file must rest as long as any.
         let age = u64::try_from(at.wall_ns.saturating_sub(newest)).unwrap_or(0);
-        settle.saturating_sub(Duration::from_nanos(age))
+        self.settle(entry).saturating_sub(Duration::from_nanos(age))
+    }
+
+    fn settle(&self, entry: Option<u16>) -> Duration {
+        let trigger = self.entries.get(entry);
+        trigger.map(|trigger| trigger.settle).unwrap_or_default()
     }
 
     /// Compares a content with those that are known, and keeps the books in step with names and facts.

@@ -62,29 +62,21 @@ pub fn due(hooks: &Hooks, record: &InvocationRecord, depth: u8) -> Vec<Due> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::Accepted;
     use crate::records::outcome::{Reason, Trigger};
     use fnd_wire::ids::InvocationId;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     pub(super) fn record(state: RunState) -> InvocationRecord {
+        let function = FunctionName::new("f").unwrap();
         InvocationRecord {
-            id: InvocationId(1),
-            function: FunctionName::new("f").unwrap(),
-            trigger: Trigger::Manual,
-            durable: true,
             state,
-            accepted_ms: 1,
-            started_ms: None,
             ended_ms: Some(2),
             attempts: 1,
-            polls: 0,
             reason: Some(Reason::Failed),
             message: "no".into(),
-            exhausted: None,
-            next_attempt_ms: None,
-            version: None,
-            result: None,
+            ..InvocationRecord::of(&Accepted::new(InvocationId(1), function, Trigger::Manual, 1))
         }
     }
 

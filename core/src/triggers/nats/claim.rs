@@ -50,7 +50,7 @@ pub struct ClaimRecord {
     pub node: String,
     /// The number of its fnd process, as in [`NodeRecord`].
     pub process: u64,
-    /// The invocation there.
+    /// The invocation that the message has become on that node.
     #[serde(with = "text::id")]
     pub invocation: InvocationId,
     /// How far it has come.

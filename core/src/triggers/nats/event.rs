@@ -26,7 +26,7 @@ const EVENTS: &str = "events";
 const EMPTY: &str = "%";
 /// The pattern for one part or more.
 const REST: &str = ">";
-/// Characters that are encoded as `%XX` in a subject: its own signs, and what is no letter and no digit.
+/// Characters that are encoded as `%XX` in a subject: its own signs, and all but letters and digits.
 const IN_SUBJECT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_');
 /// Characters that are encoded as `%XX` in a header of an event, as in HTTP.
 const IN_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
@@ -34,7 +34,7 @@ const IN_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 /// The stream of all events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventStream {
-    /// Its name.
+    /// Its name on the server of NATS.
     pub name: Arc<str>,
     /// For how long it keeps an event. A claim is kept as long, so an event that the stream still has never runs a function again.
     pub keeps: Duration,

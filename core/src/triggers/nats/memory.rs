@@ -15,27 +15,27 @@ pub enum MessageMemory {
     Renewed {
         /// The invocation of the message.
         id: InvocationId,
-        /// The address.
+        /// The address of the acknowledgement of its newest delivery.
         ack: Arc<str>,
     },
     /// The claim of a message has another revision, which this node wrote.
     Claimed {
         /// The invocation of the message.
         id: InvocationId,
-        /// The revision.
+        /// The revision of the key of its claim in the register.
         revision: u64,
     },
     /// This node has come further with a message.
     Step {
         /// The invocation of the message.
         id: InvocationId,
-        /// How far.
+        /// How far this node has come now.
         step: LocalStep,
     },
     /// Messages that are done and came before this time, Unix milliseconds, need not be known any more. The oldest ones are
     /// forgotten, at most [`FORGOTTEN_AT_ONCE`].
     Forget {
-        /// The time.
+        /// Unix milliseconds; a message that came at this time is kept.
         before_ms: u64,
     },
 }
@@ -45,7 +45,7 @@ pub enum MessageMemory {
 pub struct KnownMessage {
     /// Its invocation, which the history may have forgotten.
     pub id: InvocationId,
-    /// The function.
+    /// The function that has taken the message.
     pub function: FunctionName,
     /// The mark that was stored with the invocation, with all changes since.
     pub mark: MessageMark,

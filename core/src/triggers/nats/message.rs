@@ -37,7 +37,7 @@ pub struct NatsMessage<'a> {
     pub stored_ms: u64,
     /// The headers, in order. Upper and lower case of their names are as the sender wrote them.
     pub headers: &'a [(String, String)],
-    /// The payload.
+    /// The payload as it was sent, not decoded.
     pub payload: &'a [u8],
 }
 

@@ -23,7 +23,7 @@ pub struct EntryLoad {
     pub asked: usize,
     /// Whether its stream and its consumer are there.
     pub can_ask: bool,
-    /// Whether it takes messages ahead (`ack = "accept"`): what is acknowledged at once may wait on this node.
+    /// Whether it takes messages ahead (`ack = "accept"`): messages that are acknowledged at once may wait on this node.
     pub is_ahead: bool,
 }
 

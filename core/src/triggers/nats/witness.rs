@@ -63,6 +63,10 @@ impl NodeWitness {
         };
         match self.nodes.get_mut(node) {
             Some(known) if known.revision == revision => known.confirmed = known.confirmed.max(asked),
+            #[cfg(feature = "simulate")]
+            Some(known) if crate::mutants::Mutant::RenewalUnseen.is_on() => {
+                (known.revision, known.confirmed) = (revision, known.confirmed.max(asked));
+            }
             // News on two ways can overtake each other. A key that was deleted has no revision; one that is made after that has
             // a greater one than all before.
             Some(known) if revision != ABSENT && revision < known.revision => {}
@@ -88,11 +92,6 @@ impl NodeWitness {
             return SilenceProof::Wants(time);
         };
         let silent = known.confirmed.saturating_sub(known.since);
-        #[cfg(feature = "simulate")]
-        let since_read = match crate::mutants::Mutant::SilentBeforeClaim.is_on() {
-            true => Duration::ZERO,
-            false => since_read,
-        };
         if silent >= time && known.confirmed >= since_read {
             return SilenceProof::Given(silent);
         }

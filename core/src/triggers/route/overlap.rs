@@ -14,14 +14,14 @@ pub(super) struct Overlaps(BTreeMap<Option<String>, Segments>);
 /// The functions with routes below a segment.
 #[derive(Debug, Default)]
 struct Segments {
-    here: Owned,
-    rest: Owned,
+    here: RouteOwners,
+    rest: RouteOwners,
     parameter: Option<Box<Segments>>,
     fixed: BTreeMap<String, Segments>,
 }
 
 /// Functions, and the methods of their routes.
-type Owned = BTreeMap<FunctionName, BTreeSet<Method>>;
+type RouteOwners = BTreeMap<FunctionName, BTreeSet<Method>>;
 
 impl Overlaps {
     /// Adds a route of a function.
@@ -107,7 +107,7 @@ impl Segments {
 
     /// Calls `each` with the functions of every path that can match the same request, and whether that path is the same.
     /// It visits each segment at most once.
-    fn overlapping<'a>(&'a self, left: &[&str], same: bool, each: &mut impl FnMut(bool, &'a Owned)) {
+    fn overlapping<'a>(&'a self, left: &[&str], same: bool, each: &mut impl FnMut(bool, &'a RouteOwners)) {
         let Some((first, left)) = left.split_first() else {
             return each(same, &self.here);
         };
@@ -138,7 +138,7 @@ impl Segments {
         }
     }
 
-    fn everything<'a>(&'a self, each: &mut impl FnMut(bool, &'a Owned)) {
+    fn everything<'a>(&'a self, each: &mut impl FnMut(bool, &'a RouteOwners)) {
         each(false, &self.here);
         each(false, &self.rest);
         for below in self.below() {

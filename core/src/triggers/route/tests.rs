@@ -2,26 +2,15 @@
 
 use super::*;
 use crate::access::Author;
-use fnd_manifest::function::route::{Credentials, Per, Response};
+use fnd_manifest::function::route::Credentials;
 use proptest::prelude::*;
 
 fn entry(path: &str, methods: &[Method], auth: &[&str]) -> HttpRoute {
+    let auth = Credentials(auth.iter().map(|text| Credential::parse(text).unwrap()).collect());
     HttpRoute {
-        path: path.to_owned(),
-        host: None,
         methods: methods.to_vec(),
-        auth: Credentials(auth.iter().map(|text| Credential::parse(text).unwrap()).collect()),
-        when: Vec::new(),
         r#async: false,
-        answer: None,
-        idempotency: None,
-        cors: Vec::new(),
-        rate: None,
-        per: Per::All,
-        response: Response::Result,
-        strip: false,
-        authorization: false,
-        fetches: false,
+        ..HttpRoute::of_fnd(path.to_owned(), auth)
     }
 }
 

@@ -6,6 +6,9 @@
 //! more than a day ahead of the clock, one of the two times is wrong, and the schedule begins anew with the present one. The
 //! mark ahead is kept: if the clock comes to it after all, the slots up to that mark do not run a second time.
 //!
+//! A schedule that runs after each boot has one slot in each boot. The key of its mark has the id of the boot: where only the
+//! mark of an earlier boot is there, the slot of this boot is still to come. A new schedule waits for the next boot.
+//!
 //! Files:
 //! - `occurrence`: the slots that are due at once, divided into those that run and those that were missed
 //! - `plan`: a schedule as the manifest has it, and its slots
@@ -16,7 +19,7 @@ mod plan;
 mod tests;
 
 pub use occurrence::SlotSpan;
-pub use plan::{SchedulePlan, Timing};
+pub use plan::{PresentBoot, SchedulePlan, Timing};
 
 use crate::data::Data;
 use crate::records::LastSlot;
@@ -130,7 +133,12 @@ impl Schedules {
         let entry = |plan: SchedulePlan| {
             let known = before.iter().find(|mark| mark.key == plan.key);
             let mut entry = ScheduledEntry {
-                last_ms: known.map_or(now_ms, |mark| mark.last_ms),
+                last_ms: match known {
+                    Some(mark) => mark.last_ms,
+                    None if active => plan.first_mark(&before, now_ms),
+                    // The slot of a boot passes, as the others do.
+                    None => now_ms,
+                },
                 ahead_ms: known.and_then(|mark| mark.ahead_ms),
                 due_ms: None,
                 plan,

@@ -1,8 +1,9 @@
 //! A schedule of a manifest with its time zone, and the slots of this schedule.
 
 use crate::data::Data;
+use crate::records::LastSlot;
 use fnd_manifest::cron::Cron;
-use fnd_manifest::function::{OverlapKey, Schedule};
+use fnd_manifest::function::{OverlapKey, Schedule, ScheduledAt};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
 use jiff::tz::TimeZone;
@@ -42,12 +43,30 @@ pub enum Timing {
     },
     /// Each slot is this many milliseconds after the slot before.
     Every(u64),
+    /// Once after each boot: at this instant, Unix milliseconds, if the mark says that the run of this boot is still to come.
+    Boot(u64),
 }
+
+/// The present boot of the machine.
+#[derive(Debug, Clone, Copy)]
+pub struct PresentBoot<'a> {
+    /// Its id: another one after each boot.
+    pub id: &'a str,
+    /// The instant at which a run that is still to come is due, Unix milliseconds.
+    pub now_ms: u64,
+}
+
+/// The mark of a schedule whose run of the present boot is still to come. No slot is at this instant.
+pub(super) const TO_COME_MS: u64 = 0;
+
+/// The beginning of the keys of schedules that run after a boot. No line of cron and no duration begins with it.
+const BOOT: &str = "boot ";
 
 /// The slots of a plan, with the line of cron parsed.
 pub(super) enum PlannedSlots<'a> {
     Cron(Box<Cron>, &'a TimeZone),
     Every(u64),
+    Boot(u64),
 }
 
 impl SchedulePlan {
@@ -56,12 +75,15 @@ impl SchedulePlan {
     pub fn of(
         schedules: &[Schedule],
         (function, host): (&FunctionName, &str),
+        boot: PresentBoot<'_>,
         zone: impl Fn(Option<&str>) -> TimeZone,
     ) -> Vec<Self> {
         let seed = seed(&[host, function.as_str()]);
         let mut plans: Vec<Self> = Vec::new();
         for schedule in schedules {
             let (timing, text) = match (&schedule.cron, schedule.every) {
+                // The key has the boot, so a mark of an earlier boot is the mark of another key.
+                _ if schedule.at.is_some() => (Timing::Boot(boot.now_ms), format!("{BOOT}{}", boot.id)),
                 (Some(line), _) => {
                     let name = schedule.timezone.as_deref();
                     let zone = zone(name);
@@ -85,7 +107,11 @@ impl SchedulePlan {
                 key: format!("{text}#{same}").into(),
                 timing,
                 jitter_ms: milliseconds(schedule.jitter),
-                catch_up_ms: milliseconds(schedule.catch_up),
+                // The run of a boot is never missed: fnd may begin long after the boot.
+                catch_up_ms: match schedule.at {
+                    Some(ScheduledAt::Boot) => u64::MAX,
+                    None => milliseconds(schedule.catch_up),
+                },
                 overlap: schedule.overlap,
                 data,
                 dead_letters: schedule.dead_letters,
@@ -100,6 +126,18 @@ impl SchedulePlan {
         match &self.timing {
             Timing::Cron { line, zone } => Some(PlannedSlots::Cron(Box::new(Cron::parse(line, self.seed).ok()?), zone)),
             Timing::Every(every) => Some(PlannedSlots::Every(*every)),
+            Timing::Boot(at) => Some(PlannedSlots::Boot(*at)),
+        }
+    }
+
+    /// Returns the first mark of a schedule that has none; `before` are the marks that its function had. A schedule begins at
+    /// the present time. After a boot, the run of one that ran after an earlier boot is still to come.
+    pub(super) fn first_mark(&self, before: &[LastSlot], now_ms: u64) -> u64 {
+        let number = |key: &str| key.rsplit_once('#').map(|(_, number)| number.to_owned());
+        let is_earlier = |mark: &LastSlot| mark.key.starts_with(BOOT) && number(&mark.key) == number(&self.key);
+        match self.timing {
+            Timing::Boot(_) if before.iter().any(is_earlier) => TO_COME_MS,
+            _ => now_ms,
         }
     }
 
@@ -135,6 +173,7 @@ impl PlannedSlots<'_> {
         match self {
             Self::Cron(cron, zone) => cron.next_after(unix_ms, zone),
             Self::Every(every) => unix_ms.checked_add(*every),
+            Self::Boot(at) => (unix_ms == TO_COME_MS).then_some(*at),
         }
     }
 

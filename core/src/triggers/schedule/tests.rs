@@ -4,7 +4,7 @@
 use super::occurrence::{COUNT_MAX, TOLERANCE_MS};
 use super::*;
 use fnd_manifest::cron::zone;
-use fnd_manifest::function::Schedule;
+use fnd_manifest::function::{Schedule, ScheduledAt};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use std::time::Duration;
@@ -22,6 +22,7 @@ fn schedule(cron: Option<&str>, every: Option<u64>) -> Schedule {
     Schedule {
         cron: cron.map(str::to_owned),
         every: every.map(Duration::from_millis),
+        at: None,
         timezone: None,
         jitter: Duration::ZERO,
         catch_up: Duration::ZERO,
@@ -33,8 +34,10 @@ fn schedule(cron: Option<&str>, every: Option<u64>) -> Schedule {
 
 fn plans(schedules: &[Schedule]) -> Vec<SchedulePlan> {
     let utc = |name: Option<&str>| name.and_then(zone).unwrap_or(TimeZone::UTC);
-    SchedulePlan::of(schedules, (&name("f"), "host"), utc)
+    SchedulePlan::of(schedules, (&name("f"), "host"), BOOT, utc)
 }
+
+const BOOT: PresentBoot<'static> = PresentBoot { id: "a", now_ms: START };
 
 /// Schedules of one function that began at `START`.
 fn of(schedules: &[Schedule]) -> Schedules {
@@ -50,6 +53,88 @@ fn span(first_ms: u64, last_ms: u64, count: u64) -> Option<SlotSpan> {
         last_ms,
         count,
     })
+}
+
+/// Plans of one schedule that runs after each boot, in the boot with this id.
+fn after_boot(id: &str, now_ms: u64) -> Vec<SchedulePlan> {
+    let schedule = Schedule {
+        at: Some(ScheduledAt::Boot),
+        ..schedule(None, None)
+    };
+    SchedulePlan::of(&[schedule], (&name("f"), "host"), PresentBoot { id, now_ms }, |_| {
+        TimeZone::UTC
+    })
+}
+
+/// The marks that an fnd after this one finds.
+fn stored(table: &Schedules) -> Schedules {
+    Schedules::new(vec![table.marks(&name("f"))])
+}
+
+#[test]
+fn a_function_runs_once_after_each_boot_and_never_when_it_is_saved() {
+    let f = name("f");
+    let mut table = Schedules::default();
+    // Saved, and saved anew, in the first boot.
+    table.set(START, &f, after_boot("a", START), true).unwrap();
+    assert!(table.due(START + HOUR).is_empty());
+    assert_eq!(table.set(START + HOUR, &f, after_boot("a", START + HOUR), true), None);
+    assert_eq!(table.next_due(), None);
+    // fnd starts anew in the same boot, and then after a boot: long after it, as with a clock that was wrong meanwhile.
+    let mut table = stored(&table);
+    assert_eq!(
+        table.set(START + 2 * HOUR, &f, after_boot("a", START + 2 * HOUR), true),
+        None
+    );
+    assert!(table.due(START + 2 * HOUR).is_empty());
+    let mut table = stored(&table);
+    let now = START - HOUR;
+    table.set(now, &f, after_boot("b", now), true).unwrap();
+    // The ledger stores that it is to come, so an fnd that is killed then runs it later.
+    let mut killed = stored(&table);
+    assert_eq!(
+        killed.set(now + 9 * HOUR, &f, after_boot("b", now + 9 * HOUR), true),
+        None
+    );
+    assert_eq!(killed.due(now + 9 * HOUR).len(), 1);
+    let due = table.due(now);
+    let [occurrence] = due.as_slice() else {
+        panic!("{due:?}")
+    };
+    assert_eq!((occurrence.run, occurrence.missed), (span(now, now, 1), None));
+    // It could not be stored, and comes again, also much later.
+    table.take_back(&f, &occurrence.before, now + HOUR);
+    assert!(table.due(now + HOUR - 1).is_empty());
+    assert_eq!(table.due(now + HOUR).len(), 1);
+    assert!(table.due(now + 2 * HOUR).is_empty());
+    assert_eq!(
+        table.set(now + 3 * HOUR, &f, after_boot("b", now + 3 * HOUR), true),
+        None
+    );
+    assert_eq!(table.next_due(), None);
+}
+
+/// Disabled or paused while the machine starts: nothing runs when that is over, also if fnd starts anew between the two.
+#[test]
+fn the_slot_of_a_boot_passes_while_the_function_is_not_active() {
+    let f = name("f");
+    let mut table = Schedules::default();
+    table.set(START, &f, after_boot("a", START), true).unwrap();
+    let mut table = stored(&table);
+    table
+        .set(START + HOUR, &f, after_boot("b", START + HOUR), false)
+        .unwrap();
+    let mut again = stored(&table);
+    for table in [&mut table, &mut again] {
+        table.set(START + 2 * HOUR, &f, after_boot("b", START + 2 * HOUR), true);
+        assert!(table.due(START + 3 * HOUR).is_empty());
+    }
+    // The next boot is another one.
+    let mut table = stored(&again);
+    table
+        .set(START + 4 * HOUR, &f, after_boot("c", START + 4 * HOUR), true)
+        .unwrap();
+    assert_eq!(table.due(START + 4 * HOUR).len(), 1);
 }
 
 #[test]
@@ -360,7 +445,7 @@ fn jitter_is_the_same_for_the_same_slot_and_differs_between_hosts() {
     };
     let utc = |_: Option<&str>| TimeZone::UTC;
     let due = |host: &str| {
-        SchedulePlan::of(std::slice::from_ref(&spread), (&name("f"), host), utc)[0].due_at(START + 3 * HOUR)
+        SchedulePlan::of(std::slice::from_ref(&spread), (&name("f"), host), BOOT, utc)[0].due_at(START + 3 * HOUR)
     };
     assert_eq!(due("a"), due("a"));
     let delays: BTreeSet<u64> = (0..200).map(|host| due(&host.to_string()) - START - 3 * HOUR).collect();

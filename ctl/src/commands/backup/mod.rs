@@ -36,7 +36,6 @@ pub(super) const LEDGER: &str = "state/ledger.db";
 /// The database of the values that functions share.
 pub(super) const STATE: &str = "state/state.db";
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The archive has functions, configuration, history, the state and the homes of functions, but not their output, caches and installed versions. \
@@ -113,15 +112,14 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let _ = std::fs::remove_file(&part); // the first error is reported in any case
     }
     let body = serde_json::to_vec(&done?).unwrap_or_default(); // texts and numbers
-    context.out.document(&body, |taken: &BackupTaken, out| {
+    context.out.answer(&body, |taken: &BackupTaken, out| {
         taken.left_out.iter().for_each(|what| out.aside(what));
         let size = crate::text::size(Some(taken.bytes));
         out.remark(&format!(
             "{}: {} files and directories, {size}",
             taken.file, taken.entries
         ))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<BackupTaken, CommandFailure> {
@@ -129,9 +127,12 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     let reply = context.client.get("/v1/status").await?;
     let node: NodeStatus = serde_json::from_slice(&reply.body)
         .map_err(|error| CommandFailure::usage(format!("failed to read fnd's status: {error}")))?;
-    let places = node
-        .places
-        .ok_or_else(|| CommandFailure::usage("this fnd is too old: it does not report its directories; upgrade it"))?;
+    // fnd names them to admins only, and an earlier fnd to nobody.
+    let unknown = || {
+        CommandFailure::usage("fnd does not report its directories to you")
+            .help("run it with sudo; `fndctl version` shows whether fnd is older than fndctl")
+    };
+    let places = node.places.ok_or_else(unknown)?;
     let state = PathBuf::from(&places.state);
     let mut archive = Archive::new(to);
     let config = PathBuf::from(&places.config);

@@ -16,8 +16,6 @@ use std::path::{Path, PathBuf};
 /// An archive ends with two blocks of zeros (tar(5)).
 const END: usize = 1024;
 
-/// Verifies an archive.
-///
 /// # Errors
 /// The archive cannot be opened, or standard output cannot be written.
 pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, CommandFailure> {
@@ -64,7 +62,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
         // If the file ends inside an entry, reading the entry ends early without an error.
         if read < expected {
             let what = format!("it ends inside an entry: {read} of {expected} bytes are there");
-            return Err(CommandFailure::new(Exit::FunctionFailed, what));
+            return Err(CommandFailure::failed(what));
         }
         Ok(())
     })?;
@@ -105,7 +103,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
 }
 
 fn broken(error: &io::Error) -> CommandFailure {
-    CommandFailure::new(Exit::FunctionFailed, format!("failed to read to its end: {error}"))
+    CommandFailure::failed(format!("failed to read to its end: {error}"))
 }
 
 fn has_end(mut file: &File) -> Result<bool, CommandFailure> {

@@ -1,7 +1,7 @@
 //! Writes the archive.
 
 use crate::common::failed;
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -279,9 +279,8 @@ impl<W: Write> Archive<W> {
 
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
         let missing = self.missing.checked_sub(bytes.len() as u64);
-        self.missing = missing.ok_or_else(|| {
-            CommandFailure::new(Exit::FunctionFailed, "fnd sent more of a database than it announced")
-        })?;
+        self.missing =
+            missing.ok_or_else(|| CommandFailure::failed("fnd sent more of a database than it announced"))?;
         self.builder
             .get_mut()
             .write_all(bytes)
@@ -290,10 +289,7 @@ impl<W: Write> Archive<W> {
 
     pub(super) fn end_file(&mut self) -> Result<(), CommandFailure> {
         if self.missing > 0 {
-            return Err(CommandFailure::new(
-                Exit::FunctionFailed,
-                "fnd sent less of a database than it announced",
-            ));
+            return Err(CommandFailure::failed("fnd sent less of a database than it announced"));
         }
         let zeros = vec![0; usize::try_from(self.padding).unwrap_or(0)];
         self.builder
@@ -383,7 +379,7 @@ fn padding(size: u64) -> u64 {
 }
 
 fn unwritten(error: &io::Error) -> CommandFailure {
-    CommandFailure::new(Exit::FunctionFailed, format!("failed to write the backup: {error}"))
+    CommandFailure::failed(format!("failed to write the backup: {error}"))
 }
 
 /// Counts what is written.

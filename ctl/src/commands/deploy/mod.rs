@@ -17,7 +17,6 @@ use fnd_core::lifecycle::release::short;
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use std::path::PathBuf;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl deploy hello.py\n  \
@@ -58,8 +57,6 @@ pub(crate) struct Args {
 /// The status of the answer to an upload that made a function.
 const CREATED: u16 = 201;
 
-/// Runs the verb.
-///
 /// # Errors
 /// PATH cannot be read, or fnd refuses it.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

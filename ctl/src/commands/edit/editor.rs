@@ -1,7 +1,7 @@
 //! The person's editor, and the question after it.
 
 use super::Context;
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use std::ffi::OsString;
 use std::io::{self, BufRead as _};
 use std::path::Path;
@@ -33,15 +33,13 @@ pub(super) fn edit(file: &Path) -> Result<(), CommandFailure> {
     let editor = editor.to_string_lossy();
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(CommandFailure::new(
-            Exit::FunctionFailed,
-            format!("the editor `{editor}` failed ({status})"),
-        )
-        .help("nothing was saved; another editor: `EDITOR=nano fndctl edit ...`")),
-        Err(error) => Err(CommandFailure::new(
-            Exit::FunctionFailed,
-            format!("failed to start the editor `{editor}`: {error}"),
-        )),
+        Ok(status) => Err(
+            CommandFailure::failed(format!("the editor `{editor}` failed ({status})"))
+                .help("nothing was saved; another editor: `EDITOR=nano fndctl edit ...`"),
+        ),
+        Err(error) => Err(CommandFailure::failed(format!(
+            "failed to start the editor `{editor}`: {error}"
+        ))),
     }
 }
 

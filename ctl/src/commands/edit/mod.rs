@@ -23,7 +23,6 @@ use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The editor is $VISUAL, else $EDITOR, else nano or vi.\n\nExamples:\n  \
@@ -42,8 +41,6 @@ pub(crate) struct Args {
     manifest: bool,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// There is no terminal or no editor, the file cannot be read or replaced, or fnd refuses it.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

@@ -9,14 +9,15 @@ mod report;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::{self, LocalPlaces};
+use fnd_import::failure::ImportFailure;
+use fnd_import::users::ImportedUsers;
 use fnd_import::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, webhook, write, yaml};
 use fnd_manifest::diagnostic::Diagnostic;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    fndctl import function.yaml --dry-run          say what would become of each field\n  \
+    fndctl import function.yaml                    say what would become of each field; write nothing\n  \
     fndctl import *.yaml --out ~/functions         write functions, each a directory with function.toml\n  \
     fndctl import crontab /etc/cron.d/shop         move a crontab in; `fndctl import crontab --help` says more")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -55,7 +56,7 @@ enum ImportKind {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl import crontab /etc/cron.d/shop --out /etc/fnd/functions\n  \
-    fndctl import crontab -u ada --dry-run        what would become of Ada's lines\n  \
+    fndctl import crontab -u ada                  what would become of Ada's lines\n  \
     crontab -l >mine; fndctl import crontab mine")]
 struct CrontabArgs {
     /// The crontab. In `/etc/crontab` and files of a directory `cron.d`, each line names a user.
@@ -78,7 +79,7 @@ struct CrontabArgs {
 /// Options of `import systemd`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    fndctl import systemd backup.timer --dry-run              the timer and its service\n  \
+    fndctl import systemd backup.timer                        the timer and its service\n  \
     fndctl import systemd ./web.service --out /etc/fnd/functions")]
 struct SystemdArgs {
     /// Timers and services: paths of files, or names of units, with their drop-ins.
@@ -94,7 +95,7 @@ struct SystemdArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A file that ends with `.js`, `.cjs` or `.mjs` is a program: node runs it, as you.\n\nExamples:\n  \
-    fndctl import pm2 ecosystem.config.js --env production --dry-run\n  \
+    fndctl import pm2 ecosystem.config.js --env production\n  \
     fndctl import pm2 ecosystem.json --out /etc/fnd/functions"
 )]
 struct Pm2Args {
@@ -110,7 +111,7 @@ struct Pm2Args {
 /// Options of `import supervisord`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
-    fndctl import supervisord /etc/supervisor/conf.d/web.conf --dry-run")]
+    fndctl import supervisord /etc/supervisor/conf.d/web.conf")]
 struct SupervisordArgs {
     /// `supervisord.conf`, or a file of its `conf.d`.
     #[arg(value_hint = clap::ValueHint::FilePath)]
@@ -123,7 +124,7 @@ struct SupervisordArgs {
 
 /// Options of `import dagu`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  fndctl import dagu nightly.yaml --dry-run")]
+#[command(after_help = "Example:\n  fndctl import dagu nightly.yaml")]
 struct DaguArgs {
     /// The file of a DAG.
     #[arg(value_hint = clap::ValueHint::FilePath)]
@@ -133,7 +134,7 @@ struct DaguArgs {
 /// Options of `import webhook`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    fndctl import webhook hooks.json --dry-run\n  \
+    fndctl import webhook hooks.json\n  \
     fndctl import webhook hooks.yaml --out /etc/fnd/functions")]
 struct WebhookArgs {
     /// The file of hooks, in JSON or YAML.
@@ -147,7 +148,7 @@ struct WebhookArgs {
 
 /// Options of `import compose`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  fndctl import compose compose.yaml --dry-run")]
+#[command(after_help = "Example:\n  fndctl import compose compose.yaml")]
 struct ComposeArgs {
     /// The compose file.
     #[arg(value_hint = clap::ValueHint::FilePath)]
@@ -168,53 +169,78 @@ impl CrontabArgs {
 /// Where to write.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ImportTarget {
-    /// Directory to write functions to, each in a directory of its own [default: the current one].
+    /// Directory to write functions to, each in a directory of its own. Without it, nothing is written.
     #[arg(long, global = true, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     out: Option<PathBuf>,
 
-    /// Write nothing; only say what would become of each field.
+    /// Write nothing, also with `--out`; only say what would become of each field.
     #[arg(long, global = true)]
     dry_run: bool,
+
+    /// Give what ran as root a user of its own. Without it, such a function is refused.
+    #[arg(long, global = true)]
+    own_user: bool,
 
     /// Replace functions and secrets of the same names in the directory.
     #[arg(long, global = true)]
     force: bool,
 }
 
-/// Runs the verb.
-///
+impl ImportTarget {
+    /// Returns the directory to write to; nothing if nothing is to be written.
+    fn directory(&self) -> Option<&PathBuf> {
+        self.out.as_ref().filter(|_| !self.dry_run)
+    }
+
+    fn users(&self, context: &Context) -> ImportedUsers {
+        match (context.user, self.own_user) {
+            (true, _) => ImportedUsers::Caller,
+            (false, true) => ImportedUsers::OwnForRoot,
+            (false, false) => ImportedUsers::Named,
+        }
+    }
+}
+
 /// # Errors
 /// A file cannot be read, or a function cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
+    let users = args.target.users(context);
     let imported = match &args.kind {
-        Some(ImportKind::Crontab(args)) => crontab::import(&args.options(), context.user)?,
-        Some(ImportKind::Systemd(args)) => systemd::import(&args.units, args.link, context.user)?,
-        Some(ImportKind::Pm2(args)) => pm2::import(&args.file, args.env.as_deref(), context.user)?,
-        Some(ImportKind::Supervisord(args)) => supervisord::import(&args.file, args.link, context.user)?,
+        Some(ImportKind::Crontab(args)) => crontab::import(&args.options(), users)?,
+        Some(ImportKind::Systemd(args)) => systemd::import(&args.units, args.link, users)?,
+        Some(ImportKind::Pm2(args)) => pm2::import(&args.file, args.env.as_deref(), users)?,
+        Some(ImportKind::Supervisord(args)) => supervisord::import(&args.file, args.link, users)?,
         Some(ImportKind::Dagu(args)) => dagu::import(&args.file)?,
-        Some(ImportKind::Compose(args)) => compose::import(&args.file, context.user)?,
+        Some(ImportKind::Compose(args)) => compose::import(&args.file, users)?,
         Some(ImportKind::Webhook(args)) => webhook::import(&args.file, args.link)?,
         None if args.files.is_empty() => {
             return Err(
                 CommandFailure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`")
             );
         }
-        None => yaml::import(&args.files)?,
+        None => yaml::import(&args.files).map_err(with_kinds)?,
     };
     finish(context, &args.target, imported)
 }
 
+/// Returns the failure of a file without a kind, which may be one of another program, or the word of a kind, misspelt.
+fn with_kinds(failure: ImportFailure) -> CommandFailure {
+    let mut failure = CommandFailure::from(failure);
+    if failure.help.is_none() {
+        failure = failure.help("crontabs, units and other files have a verb of their own: `fndctl import --help`");
+    }
+    failure
+}
+
 /// Writes the functions and prints the report.
 fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> Result<Exit, CommandFailure> {
-    // The rows come function by function, and people read them beside the file.
-    imported.report.sort();
     // Before anything is written: a function that fnd would refuse does not reach the directory.
     let problems = judge(context, &mut imported)?;
-    let written = if target.dry_run {
-        Vec::new()
-    } else {
-        let base = target.out.as_deref().unwrap_or(Path::new("."));
-        write::functions(base, target.force, &imported)?
+    // The rows come function by function, and people read them beside the file.
+    imported.report.sort();
+    let written = match target.directory() {
+        Some(base) => write::functions(base, target.force, &imported)?,
+        None => Vec::new(),
     };
     report::print(context, target, &imported, &written, &problems)?;
     let refused = imported.report.is_refused() || problems.iter().any(Diagnostic::is_error);
@@ -228,10 +254,21 @@ fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, 
     let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
     // A refused configuration is no mistake of the functions, so all of them are written.
     let Some(judge) = judge else { return Ok(problems) };
+    let report = &mut imported.report;
     imported.functions.retain(|made| {
         let found = judge.made(made);
         let fine = !found.iter().any(Diagnostic::is_error);
-        problems.extend(found);
+        // No row may say that a field works which fnd refuses.
+        found
+            .iter()
+            .filter(|problem| problem.is_error())
+            .for_each(|problem| report.refuse(problem));
+        // Several functions may be made of one field.
+        for problem in found {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
         fine
     });
     Ok(problems)

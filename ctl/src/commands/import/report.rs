@@ -5,14 +5,13 @@ use crate::common::conversion::table;
 use crate::context::Context;
 use crate::exit::CommandFailure;
 use crate::output::Format;
-use fnd_import::{Imported, write};
+use fnd_import::{Imported, quoted, write};
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::foreign::FieldVerdict;
 use fnd_wire::units::counted;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Prints the report.
-///
 /// # Errors
 /// Standard output cannot be written.
 pub(super) fn print(
@@ -43,15 +42,65 @@ pub(super) fn print(
     }
     out.table(&table(&imported.report.rows))?;
     out.diagnostics(problems)?;
+    let writes = target.directory().is_some();
+    if !writes {
+        for made in &imported.functions {
+            let files = made.files.iter().map(|file| file.path.as_str());
+            let files: Vec<&str> = std::iter::once("function.toml").chain(files).collect();
+            out.line(&format!("{}: {}", made.name, files.join(", ")))?;
+        }
+    }
     let count = counted(functions.len(), "function", "functions");
-    let did = if target.dry_run { "would be written" } else { "written" };
+    let did = if writes { "written" } else { "would be written" };
     let colon = if functions.is_empty() { "" } else { ": " };
     out.line(&format!("{count} {did}{colon}{}", functions.join(", ")))?;
-    if !secrets.is_empty() && !target.dry_run {
-        let place = write::SECRETS;
-        out.remark(&format!(
-            "secrets lie in `{place}`; give them to fnd: `fndctl secret set NAME < {place}/NAME`"
-        ))?;
+    out.line(&fields(imported))?;
+    if !writes && !target.dry_run && !functions.is_empty() {
+        out.remark("nothing was written: say where with `--out DIR`, such as `--out /etc/fnd/functions`")?;
+    }
+    if writes && imported.report.is_refused() {
+        out.remark(
+            "functions with a `refused` row were not written: correct the row's line, and import again with `--force`",
+        )?;
+    }
+    if let Some(base) = target.directory().filter(|_| !secrets.is_empty()) {
+        out.remark("the functions wait for their secrets; give them to fnd, and remove the files:")?;
+        let lines = secret_commands(&base.join(write::SECRETS), &secrets);
+        lines.iter().try_for_each(|line| out.remark(line))?;
     }
     Ok(())
+}
+
+/// Returns the command lines that give secrets to fnd and remove their files.
+fn secret_commands(directory: &Path, names: &[&str]) -> Vec<String> {
+    let command = |name: &&str| {
+        let file = quoted(&directory.join(name).display().to_string());
+        format!("  fndctl secret set {name} <{file} && rm {file}")
+    };
+    names.iter().map(command).collect()
+}
+
+/// Returns how many fields have each verdict: `fields: 3 works, 1 refused`.
+fn fields(imported: &Imported) -> String {
+    let count = |verdict: &FieldVerdict| {
+        let rows = imported.report.rows.iter();
+        let count = rows.filter(|row| row.verdict == *verdict).count();
+        (count > 0).then(|| format!("{count} {}", verdict.as_str()))
+    };
+    let counts: Vec<String> = FieldVerdict::ALL.iter().filter_map(count).collect();
+    let none = if counts.is_empty() { "none" } else { "" };
+    format!("fields: {none}{}", counts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::secret_commands;
+    use std::path::Path;
+
+    #[test]
+    fn the_commands_for_secrets_can_be_pasted() {
+        let lines = secret_commands(Path::new("/srv/my functions/.secrets"), &["deploy-hook"]);
+        let file = "'/srv/my functions/.secrets/deploy-hook'";
+        assert_eq!(lines, [format!("  fndctl secret set deploy-hook <{file} && rm {file}")]);
+    }
 }

@@ -4,10 +4,10 @@
 use super::code::{upload, uploaded};
 use super::function::list::details;
 use super::options::{Namespace, ignored};
+use super::print_rows;
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{TextTable, Tone};
 use fnd_import::kubeless::manifest::{AUTOSCALE, remove_autoscale, set_autoscale};
 use fnd_import::kubeless::object;
 use serde_json::Value;
@@ -70,8 +70,6 @@ pub(super) struct All {
     namespace: Namespace,
 }
 
-/// Runs a verb.
-///
 /// # Errors
 /// There is no such function, or fnd refuses the change.
 pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, CommandFailure> {
@@ -131,16 +129,7 @@ async fn list(context: &Context) -> Result<(), CommandFailure> {
             label,
         ));
     }
-    let body = Value::from(rows).to_string();
-    context.out.document(body.as_bytes(), |rows: &Vec<Value>, out| {
-        let mut shown = TextTable::fixed(&["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"]);
-        let keys = ["name", "namespace", "target", "min", "max", "metric", "value"];
-        for row in rows {
-            shown.row(
-                Tone::Plain,
-                keys.map(|key| row[key].as_str().unwrap_or_default().to_owned()),
-            );
-        }
-        out.table(&shown)
-    })
+    let heads = ["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"];
+    let keys = ["name", "namespace", "target", "min", "max", "metric", "value"];
+    print_rows(context, &Value::from(rows), (&heads, &keys))
 }

@@ -46,7 +46,7 @@ pub(super) async fn uploaded(context: &Context, function: &str) -> Result<Kubele
         Err(error) if error.kind() == ErrorKind::PermissionDenied => shown(context, function, &path).await?,
         Err(error) => {
             let message = format!("failed to read `{source}`: {error}");
-            return Err(CommandFailure::new(Exit::FunctionFailed, message));
+            return Err(CommandFailure::failed(message));
         }
     };
     let runtime = detail.status.runtime.split(' ').next().unwrap_or_default();
@@ -75,10 +75,8 @@ pub(super) async fn upload(
         detail = crate::output::parse(&built.body)?;
     }
     if let Some(error) = &detail.status.error {
-        return Err(
-            CommandFailure::new(Exit::FunctionFailed, format!("`{function}` does not serve: {error}"))
-                .help(format!("fndctl show {function}")),
-        );
+        return Err(CommandFailure::failed(format!("`{function}` does not serve: {error}"))
+            .help(format!("fndctl show {function}")));
     }
     Ok(())
 }
@@ -163,7 +161,7 @@ pub(super) fn fetched(place: &str) -> Result<FetchedContent, CommandFailure> {
         });
     }
     let failed = |error: ureq::Error| {
-        CommandFailure::new(Exit::FunctionFailed, format!("failed to get `{place}`: {error}"))
+        CommandFailure::failed(format!("failed to get `{place}`: {error}"))
             .help("check the network and HTTPS_PROXY, or name a file")
     };
     let mut response = agent().get(place).call().map_err(failed)?;

@@ -19,17 +19,17 @@ mod trigger;
 use crate::common::versions;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
+use crate::output::{Format, TextTable, Tone};
 use clap_complete::Shell;
 use fnd_core::api::RuntimeList;
 use fnd_import::kubeless::runtime::supported;
 use fnd_manifest::runtime::RuntimeSummary;
 use options::Anything;
+use serde_json::Value;
 
 /// The program that is this command line under its own name.
 pub(crate) const PROGRAM: &str = "kubeless";
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "`deploy` uploads the function to fnd. Options that mean nothing on one machine are accepted and reported, each in one \
@@ -104,8 +104,6 @@ impl Args {
     }
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// An option is wrong, or fnd refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -144,7 +142,7 @@ async fn runtimes(context: &Context) -> Result<Vec<RuntimeSummary>, CommandFailu
 }
 
 /// Prints an object of Kubeless, as YAML unless JSON is wanted.
-fn print_object(context: &Context, object: &serde_json::Value) -> Result<Exit, CommandFailure> {
+fn print_object(context: &Context, object: &Value) -> Result<Exit, CommandFailure> {
     let body = object.to_string();
     match context.out.format {
         Format::Json => context.out.json(body.as_bytes())?,
@@ -153,4 +151,21 @@ fn print_object(context: &Context, object: &serde_json::Value) -> Result<Exit, C
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Prints a list of objects: as a table, it has a column for each head, with the text of the key at the same place.
+fn print_rows(
+    context: &Context,
+    rows: &Value,
+    (heads, keys): (&[&'static str], &[&str]),
+) -> Result<(), CommandFailure> {
+    let body = rows.to_string();
+    context.out.document(body.as_bytes(), |rows: &Vec<Value>, out| {
+        let mut table = TextTable::fixed(heads);
+        for row in rows {
+            let cells = keys.iter().map(|key| row[*key].as_str().unwrap_or_default());
+            table.row(Tone::Plain, cells.map(str::to_owned));
+        }
+        out.table(&table)
+    })
 }

@@ -18,7 +18,6 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use templates::{TEMPLATES, Template, TemplateKind};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl new hello --runtime python                   a handler: hello.py and hello.toml\n  \
@@ -42,8 +41,6 @@ pub(crate) struct Args {
     dir: Option<PathBuf>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The name is not one of a function, there is no such template, or a file exists or cannot be written.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {

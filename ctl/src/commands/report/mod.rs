@@ -19,7 +19,6 @@ use fnd_core::api::{InvocationList, NodeStatus};
 use jiff::Timestamp;
 use summary::Report;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "RUNS counts the runs that were accepted in this time. TIME is how long they took together, CPU and MEMORY are of \
@@ -30,8 +29,8 @@ use summary::Report;
     fndctl report --jq '.failures[] | [.function, .reason, .count] | @tsv'"
 )]
 pub(crate) struct Args {
-    /// Since then: a duration ago such as `7d`, or an instant such as 2026-11-21T08:00:00Z.
-    #[arg(long, value_name = "WHEN", default_value = "24h")]
+    /// Since then: how long ago, such as `7d`; `yesterday` or `09:00`; or an instant such as 2026-11-21T08:00:00Z.
+    #[arg(long, value_name = "WHEN", default_value = "24h", allow_hyphen_values = true)]
     since: String,
 
     /// Print a message for sendmail (RFC 5322), with the verdict as its subject.
@@ -42,8 +41,6 @@ pub(crate) struct Args {
 /// Most runs that are read: a hundred pages of the API.
 const MOST: u32 = 100_000;
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses a request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -73,9 +70,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return Ok(Exit::Fine);
     }
     let body = serde_json::to_vec(&report).unwrap_or_default(); // numbers and texts
-    context.out.document(&body, |report: &Report, out| {
+    context.out.answer(&body, |report: &Report, out| {
         let lines = page::lines(report, out.columns(), |text| out.instant(text));
         lines.iter().try_for_each(|line| out.line(line))
-    })?;
-    Ok(Exit::Fine)
+    })
 }

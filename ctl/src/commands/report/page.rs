@@ -1,6 +1,6 @@
 //! A report as lines for people: one screen, if not much went wrong.
 
-use super::summary::{FunctionSummary, Group, Report};
+use super::summary::{FunctionSummary, Report, RunGroup};
 use crate::output::{TextTable, Tone, escape, wrap};
 use crate::text::{duration, size};
 
@@ -44,7 +44,7 @@ fn part(lines: &mut Vec<String>, heading: &str, table: Vec<String>, rows: usize)
     }
 }
 
-fn groups(groups: &[Group]) -> TextTable {
+fn groups(groups: &[RunGroup]) -> TextTable {
     let mut table = TextTable::new(&["FUNCTION", "REASON", "TIMES", "NEWEST"]);
     for group in groups {
         let id = group.id.get(group.id.len().saturating_sub(ID)..).unwrap_or_default();
@@ -62,7 +62,7 @@ fn groups(groups: &[Group]) -> TextTable {
 }
 
 /// Adds the newest message of each group, whole.
-fn messages(lines: &mut Vec<String>, groups: &[Group], columns: Option<u16>) {
+fn messages(lines: &mut Vec<String>, groups: &[RunGroup], columns: Option<u16>) {
     // Messages have lines of their own, since a table would cut them off.
     for group in groups.iter().take(ROWS).filter(|group| !group.message.is_empty()) {
         let message = escape(&group.message, false);

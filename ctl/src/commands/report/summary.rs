@@ -29,9 +29,9 @@ pub(super) struct Report {
     /// Functions that ran; those that took most time come first.
     pub(super) functions: Vec<FunctionSummary>,
     /// Failures by function and reason; the most frequent come first.
-    pub(super) failures: Vec<Group>,
+    pub(super) failures: Vec<RunGroup>,
     /// Skipped runs by function and reason.
-    pub(super) skips: Vec<Group>,
+    pub(super) skips: Vec<RunGroup>,
     /// Functions that do not run as they should, with the reason.
     pub(super) stopped: Vec<Stopped>,
     /// Functions that could run and had no run.
@@ -59,7 +59,7 @@ pub(super) struct FunctionSummary {
 
 /// Runs of a function that ended alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Group {
+pub(super) struct RunGroup {
     pub(super) function: String,
     pub(super) reason: String,
     pub(super) count: u64,
@@ -175,15 +175,15 @@ fn lasted(run: &InvocationView) -> Option<f64> {
 }
 
 /// Returns the runs in some states by function and reason.
-fn groups(runs: &[InvocationView], states: &[RunState]) -> Vec<Group> {
-    let mut groups: BTreeMap<(String, String), Group> = BTreeMap::new();
+fn groups(runs: &[InvocationView], states: &[RunState]) -> Vec<RunGroup> {
+    let mut groups: BTreeMap<(String, String), RunGroup> = BTreeMap::new();
     for run in runs.iter().filter(|run| states.contains(&run.state)) {
         let reason = run.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let function = run.function.to_string();
         // The first one is the newest.
         let group = groups
             .entry((function.clone(), reason.clone()))
-            .or_insert_with(|| Group {
+            .or_insert_with(|| RunGroup {
                 function,
                 reason,
                 count: 0,
@@ -193,7 +193,7 @@ fn groups(runs: &[InvocationView], states: &[RunState]) -> Vec<Group> {
             });
         group.count += 1;
     }
-    let mut groups: Vec<Group> = groups.into_values().collect();
+    let mut groups: Vec<RunGroup> = groups.into_values().collect();
     groups.sort_by_key(|group| Reverse(group.count));
     groups
 }

@@ -24,7 +24,6 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Stop fnd first (`systemctl stop fnd.socket fnd fnd-spawner`), and run restore as root (with --user as yourself). It overwrites nothing, \
@@ -56,8 +55,6 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 }
 
-/// Restores a backup.
-///
 /// # Errors
 /// fnd runs, something is there, the archive is no backup, or a file cannot be written.
 pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

@@ -7,7 +7,6 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable, Tone};
 use fnd_core::api::{RouteList, RouteView};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl routes                                            list all routes\n  \
@@ -24,8 +23,6 @@ enum RoutesVerb {
     Test(test::Args),
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -33,7 +30,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return test::run(context, args).await;
     }
     let reply = context.client.get("/v1/routes").await?;
-    context.out.document(&reply.body, |list: &RouteList, out| {
+    context.out.answer(&reply.body, |list: &RouteList, out| {
         if list.routes.is_empty() && list.events.is_none() {
             out.line("no function has a route; `fndctl explain http` shows how to write one")?;
         } else {
@@ -45,8 +42,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             out.remark(&format!("listening on {}", list.listen.join(", ")))?;
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 fn table(list: &RouteList) -> TextTable {

@@ -8,7 +8,6 @@ use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{RouteTest, RouteTestReport};
 use hyper::Method;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The request is not sent to the listener: no function runs, and no signature is remembered.\n\n\

@@ -7,6 +7,8 @@ use super::unpacked;
 use crate::common::copy::{file, tree};
 use crate::exit::CommandFailure;
 use fnd_manifest::function::inline;
+use fnd_manifest::schema::source::Source;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -83,13 +85,15 @@ fn block(code: &Path) -> io::Result<String> {
     Ok(block.map(|source| source.toml).unwrap_or_default())
 }
 
-/// Replaces the lines of a `/// fnd` block by empty comments: beside a manifest of its own the block would be an error,
-/// and the numbers of the other lines stay.
+/// Replaces the lines of a `/// fnd` block, and those of `[tool.fnd]`, by empty comments: beside a manifest of its own they would be an
+/// error, and the numbers of the other lines stay.
 fn blank_block(code: &Path) -> io::Result<()> {
     let bytes = fs::read(code)?;
     let mut result = Vec::with_capacity(bytes.len());
     let mut prefix: Option<&[u8]> = None;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+    let manifest = inline::block("", &bytes).ok().flatten();
+    let own: BTreeSet<u32> = manifest.iter().flat_map(Source::numbers).collect();
+    for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
         let bare = line.trim_ascii_end();
         if let Some(open) = prefix {
             result.extend_from_slice(open);
@@ -104,6 +108,8 @@ fn blank_block(code: &Path) -> io::Result<()> {
             prefix = Some(open);
             result.extend_from_slice(open);
             result.push(b'\n');
+        } else if own.contains(&number) {
+            result.extend_from_slice(b"#\n");
         } else {
             result.extend_from_slice(line);
         }
@@ -196,4 +202,29 @@ const USERS: i64 = 8;
 
 fn failed(path: &Path, error: &io::Error) -> CommandFailure {
     CommandFailure::usage(format!("failed to copy `{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::blank_block;
+    use fnd_manifest::function::inline;
+
+    #[test]
+    fn no_manifest_stays_in_the_code_and_no_line_moves() {
+        let directory = tempfile::tempdir().unwrap();
+        let code = directory.path().join("f.py");
+        for (text, expected) in [
+            ("a\n# /// fnd\n# size = \"L\"\n# ///\nb\n", "a\n#\n#\n#\nb\n"),
+            (
+                "# /// script\n# dependencies = [\"x\"]\n# [tool.fnd]\n# size = \"L\"\n# ///\nb\n",
+                "# /// script\n# dependencies = [\"x\"]\n#\n#\n# ///\nb\n",
+            ),
+        ] {
+            std::fs::write(&code, text).unwrap();
+            blank_block(&code).unwrap();
+            let blanked = std::fs::read_to_string(&code).unwrap();
+            assert_eq!(blanked, expected);
+            assert_eq!(inline::block("f", blanked.as_bytes()), Ok(None));
+        }
+    }
 }

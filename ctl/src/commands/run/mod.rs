@@ -35,12 +35,11 @@ use hyper::Method;
 use hyper::body::Bytes;
 use long::ShownProgress;
 use private::Private;
-use process::Process;
+use process::PrivateProcess;
 use std::path::PathBuf;
 use subject::RunSubject;
 use wait::{WaitChanges, WaitStop};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl run hello.py -d '{\"name\": \"Ada\"}'\n  \
@@ -90,8 +89,6 @@ struct RunNeeds {
 /// A payload and its media type.
 type RunBody = (Vec<u8>, &'static str);
 
-/// Runs the verb.
-///
 /// # Errors
 /// The function is invalid or did not succeed, or a private fnd cannot be started.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -188,7 +185,7 @@ async fn once(
         ended = perform(&mut process, &private, subject, wanted, long.then_some(&mut shown)) => ended,
         () = stop.asked() => {
             // Only Ctrl-C ends such a program, so it is no failure there.
-            if long { Ok(Exit::Fine) } else { Err(CommandFailure::new(Exit::FunctionFailed, "cancelled")) }
+            if long { Ok(Exit::Fine) } else { Err(CommandFailure::failed("cancelled")) }
         }
         () = changed => Ok(Exit::Fine),
     };
@@ -205,7 +202,7 @@ async fn once(
 
 /// Runs the function to its end. `shown` is for the output of a function without end.
 async fn perform(
-    process: &mut Process,
+    process: &mut PrivateProcess,
     private: &Private,
     subject: &RunSubject,
     wanted: &RunNeeds,

@@ -1,11 +1,11 @@
 //! An fnd for one function, with a copy of the function's files, and the words about them.
 
-use super::process::Process;
+use super::process::PrivateProcess;
 use super::subject::RunSubject;
 use super::{RunNeeds, copy};
 use crate::client::Client;
 use crate::context::Context;
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Mode;
 use std::fs;
@@ -34,10 +34,10 @@ impl Private {
         context: &Context,
         subject: &RunSubject,
         wanted: &RunNeeds,
-    ) -> Result<(Process, Self), CommandFailure> {
+    ) -> Result<(PrivateProcess, Self), CommandFailure> {
         let failed = |error: io::Error| {
             let message = format!("failed to make the directories of a private fnd: {error}");
-            CommandFailure::new(Exit::FunctionFailed, message)
+            CommandFailure::failed(message)
         };
         // Functions of an fnd of root have users of their own, and reach their code through this directory.
         let mode = fs::Permissions::from_mode(0o711);
@@ -88,7 +88,7 @@ impl Private {
                 ),
             ],
         };
-        Ok((Process::start(context, root, grace)?, private))
+        Ok((PrivateProcess::start(context, root, grace)?, private))
     }
 
     /// Returns a text in which the function's files have the person's paths.

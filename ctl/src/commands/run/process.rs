@@ -2,7 +2,7 @@
 
 use super::wait::WaitStop;
 use crate::context::Context;
-use crate::exit::{CommandFailure, Exit};
+use crate::exit::CommandFailure;
 use crate::local;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
@@ -15,8 +15,8 @@ use tokio::net::UnixDatagram;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::timeout;
 
-/// A running fnd. Dropped without [`Process::stop`], fnd is killed; its spawner and the function end with it.
-pub(super) struct Process {
+/// A running fnd. Dropped without [`PrivateProcess::stop`], fnd is killed; its spawner and the function end with it.
+pub(super) struct PrivateProcess {
     child: Child,
     root: TempDir,
     /// Where fnd reports that it is ready, as to a service manager.
@@ -31,7 +31,7 @@ pub(super) struct Process {
 const ASKED_MAX: usize = 100;
 const END_STEP: Duration = Duration::from_millis(100);
 
-impl Process {
+impl PrivateProcess {
     /// Starts an fnd whose functions and configuration are in a directory.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Process {
         let program = local::fnd()?;
         Self::start_program(&program, context, root, grace).map_err(|error| {
             let message = format!("failed to start `{}`: {error}", program.display());
-            CommandFailure::new(Exit::FunctionFailed, message)
+            CommandFailure::failed(message)
         })
     }
 
@@ -111,7 +111,7 @@ impl Process {
                     let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
                     let log = fs::read_to_string(self.root.path().join("log")).unwrap_or_default();
                     let message = format!("the private fnd ended at its start ({how})");
-                    return Err(CommandFailure::new(Exit::FunctionFailed, message).help(log.trim_end().to_owned()));
+                    return Err(CommandFailure::failed(message).help(log.trim_end().to_owned()));
                 }
             }
         }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn write(archive: &Path, format: Format, to: &Path) -> Result<(), CommandFailure> {
     let failed = |error: io::Error| CommandFailure::usage(format!("failed to unpack `{}`: {error}", archive.display()));
     fs::create_dir(to).map_err(failed)?;
-    let mut directory = Directory {
+    let mut directory = UnpackedDirectory {
         path: to.to_path_buf(),
         current: None,
     };
@@ -31,12 +31,12 @@ pub(super) fn write(archive: &Path, format: Format, to: &Path) -> Result<(), Com
     }
 }
 
-struct Directory {
+struct UnpackedDirectory {
     path: PathBuf,
     current: Option<File>,
 }
 
-impl Sink for Directory {
+impl Sink for UnpackedDirectory {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
         let path = self.path.join(&file.path);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;

@@ -34,7 +34,6 @@ pub(crate) struct InterpretersPlace {
     into: Option<PathBuf>,
 }
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  sudo fndctl runtimes install deno         the newest release\n  sudo fndctl runtimes install node 22      the newest release of 22\n  sudo fndctl runtimes install deno 2.9.5   functions use this version from now on\n  fndctl --user runtimes install deno       for your own fnd, without root\n  sudo fndctl runtimes install deno --file linux-x64-glibc-2.9.5.tgz\n\nVersions lie side by side. The registry is --registry, or the one that npm is\nconfigured to use (~/.npmrc, /etc/npmrc, NPM_CONFIG_REGISTRY); for uv it is\nthe index of pip (pip.conf, PIP_INDEX_URL). sudo drops variables such as\nNPM_CONFIG_REGISTRY and HTTPS_PROXY; `sudo --preserve-env=HTTPS_PROXY` keeps one."
@@ -55,7 +54,6 @@ pub(crate) struct Install {
     place: InterpretersPlace,
 }
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  sudo fndctl runtimes remove deno 2.9.5\n  sudo fndctl runtimes remove deno          every version"
@@ -70,7 +68,6 @@ pub(crate) struct Remove {
     place: InterpretersPlace,
 }
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl runtimes list\n  fndctl runtimes list --available deno")]
 pub(crate) struct List {
@@ -104,8 +101,6 @@ struct Interpreter {
     path: PathBuf,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The registry, the disk, or the command line.
 pub(crate) async fn run(context: &Context, verb: InterpretersVerb) -> Result<Exit, CommandFailure> {
@@ -194,12 +189,8 @@ fn install(
             return unpack(args.file.as_deref().unwrap_or(Path::new("")), known, &program);
         };
         let package = fresh.join("package").with_extension(known.kind.suffix());
-        let mut file = File::create_new(&package).map_err(|error| {
-            CommandFailure::new(
-                Exit::FunctionFailed,
-                format!("failed to make `{}`: {error}", package.display()),
-            )
-        })?;
+        let mut file = File::create_new(&package)
+            .map_err(|error| CommandFailure::failed(format!("failed to make `{}`: {error}", package.display())))?;
         let mut tenths = 0;
         downloads.fetch(&release, &mut file, |done, all| {
             let now = all.map_or(0, |all| done.saturating_mul(10) / all.max(1));
@@ -221,7 +212,7 @@ fn install(
                 release.version,
                 version.escape_debug()
             );
-            return Err(CommandFailure::new(Exit::FunctionFailed, message));
+            return Err(CommandFailure::failed(message));
         }
         drop(fs::remove_file(package)); // if it stays, it only takes room
         Ok(version)
@@ -265,12 +256,7 @@ fn configure(
             }
         })
     };
-    done.map_err(|error| {
-        CommandFailure::new(
-            Exit::FunctionFailed,
-            format!("failed to change `{}`: {error}", path.display()),
-        )
-    })
+    done.map_err(|error| CommandFailure::failed(format!("failed to change `{}`: {error}", path.display())))
 }
 
 fn one(known: &KnownInterpreter, installed: &InstalledFiles, version: &str) -> Interpreter {
@@ -316,7 +302,7 @@ fn list(context: &Context, args: &List) -> Result<Exit, CommandFailure> {
         known(id)?;
     }
     let body = serde_json::to_vec(&Interpreters { interpreters }).unwrap_or_default();
-    context.out.document(&body, |list: &Interpreters, out| {
+    context.out.answer(&body, |list: &Interpreters, out| {
         let mut table = TextTable::new(&["INTERPRETER", "VERSION", "STATE", "PATH"]);
         for found in &list.interpreters {
             let state = match (found.installed, found.current) {
@@ -339,6 +325,5 @@ fn list(context: &Context, args: &List) -> Result<Exit, CommandFailure> {
             out.line("none is installed; `fndctl runtimes list --available` shows what can be installed")?;
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
 }

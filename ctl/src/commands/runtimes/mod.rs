@@ -18,7 +18,6 @@ use fnd_manifest::runtime::{RuntimeSummary, RuntimeVersion};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -33,8 +32,6 @@ pub(crate) struct Args {
     verb: Option<install::InterpretersVerb>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, CommandFailure> {
@@ -51,7 +48,7 @@ pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, 
             found.push(installed(runtime).await);
         }
     }
-    context.out.document(&reply.body, |list: &RuntimeList, out| {
+    context.out.answer(&reply.body, |list: &RuntimeList, out| {
         let mut header = vec!["RUNTIME", "SUFFIXES", "VERSIONS"];
         if out.format == Format::Wide {
             header.extend(["DESCRIPTION", "ALIASES", "INTERPRETERS"]);
@@ -83,8 +80,7 @@ pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, 
             table.row(if serves { Tone::Plain } else { Tone::Dim }, cells);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// An interpreter that is installed.

@@ -138,7 +138,7 @@ fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
             _ => "the key is root's: run it with sudo, or name `--recipient age1...`",
         };
         let message = format!("failed to read the key `{}`: {error}", path.display());
-        CommandFailure::new(Exit::FunctionFailed, message).help(help)
+        CommandFailure::failed(message).help(help)
     })
 }
 
@@ -154,20 +154,14 @@ fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CommandFailure> {
         file.as_file().sync_all()?;
         file.persist(path).map(drop).map_err(|error| error.error)
     };
-    let failed = |error| {
-        CommandFailure::new(
-            Exit::FunctionFailed,
-            format!("failed to write `{}`: {error}", path.display()),
-        )
-    };
+    let failed = |error| CommandFailure::failed(format!("failed to write `{}`: {error}", path.display()));
     written().map_err(failed)
 }
 
 /// Runs `fnd` with this input, and returns what it prints.
 fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     let program = crate::local::fnd()?;
-    let failed =
-        |why: String| CommandFailure::new(Exit::FunctionFailed, format!("`{} {mode}` {why}", program.display()));
+    let failed = |why: String| CommandFailure::failed(format!("`{} {mode}` {why}", program.display()));
     let unused = |error: io::Error| failed(format!("cannot be used: {error}"));
     let mut command = Command::new(&program);
     command

@@ -9,11 +9,12 @@
 
 mod encrypt;
 
+use crate::common::confirm::confirmed;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
 use crate::output::{Output, TextTable, Tone};
-use crate::secrets::store::{self, How, SecretStore};
+use crate::secrets::store::{self, OnExisting, SecretStore};
 use crate::secrets::values::Sender;
 use crate::secrets::{users, values};
 use crate::text::distance;
@@ -24,7 +25,6 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "A secret is a file in `secrets/` beside fnd.toml that only root can read. A function gets it if its manifest says so: \
@@ -68,6 +68,10 @@ enum SecretVerb {
         /// Name of the secret.
         #[arg(add = secret_names())]
         name: String,
+
+        /// Do not ask, even if functions use it.
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 
@@ -84,11 +88,11 @@ struct Existing {
 }
 
 impl Existing {
-    fn how(self) -> How {
+    fn how(self) -> OnExisting {
         match self {
-            Self { rotate: true, .. } => How::Rotate,
-            Self { force: true, .. } => How::Replace,
-            Self { .. } => How::New,
+            Self { rotate: true, .. } => OnExisting::Rotate,
+            Self { force: true, .. } => OnExisting::Replace,
+            Self { .. } => OnExisting::New,
         }
     }
 }
@@ -183,8 +187,6 @@ fn names() -> Vec<String> {
     found.into_iter().flatten().map(|(name, _)| name).collect()
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The value can't be stored, or there is one already.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -203,10 +205,26 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         SecretVerb::Encrypt(args) => encrypt::encrypt(&config, &context.out, &args),
         SecretVerb::Keygen => encrypt::keygen(&config, &context.out),
-        SecretVerb::Rm { name } => {
+        SecretVerb::Rm { name, yes } => {
+            if !yes && !may_go(context, &name).await? {
+                context.out.aside("nothing was removed");
+                return Ok(Exit::FunctionFailed);
+            }
             store.remove(&name)?;
             report(context, &store, &name, None, &[]).await
         }
+    }
+}
+
+/// Asks whether to remove a secret that functions use. If fnd does not answer, the users are not known.
+async fn may_go(context: &Context, name: &str) -> Result<bool, CommandFailure> {
+    let users = users::of_all(context, users::secrets).await.unwrap_or_default();
+    match users.get(name).filter(|users| !users.is_empty()) {
+        Some(users) => confirmed(&format!(
+            "`{name}` is used by {}, which fail without it: remove it?",
+            users.join(", ")
+        )),
+        None => Ok(true),
     }
 }
 
@@ -250,7 +268,7 @@ async fn report(
     };
     let there = store.path(name).exists();
     let body = serde_json::to_vec(&stored).unwrap_or_default(); // its keys are text
-    context.out.document(&body, |stored: &Stored, out: &Output| {
+    context.out.answer(&body, |stored: &Stored, out: &Output| {
         if let Some(value) = &stored.value {
             out.line(value)?;
         }
@@ -267,8 +285,7 @@ async fn report(
         };
         out.remark(&used)?;
         advice.iter().try_for_each(|line| out.remark(line))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 async fn list(context: &Context, store: &SecretStore) -> Result<Exit, CommandFailure> {
@@ -299,7 +316,7 @@ async fn list(context: &Context, store: &SecretStore) -> Result<Exit, CommandFai
         secrets: all.into_values().collect(),
     };
     let body = serde_json::to_vec(&found).unwrap_or_default(); // its keys are text
-    context.out.document(&body, |list: &SecretList, out: &Output| {
+    context.out.answer(&body, |list: &SecretList, out: &Output| {
         let now = Timestamp::now();
         let mut table = TextTable::new(&["SECRET", "AGE", "SIZE", "USED BY"]);
         for secret in &list.secrets {
@@ -328,8 +345,7 @@ async fn list(context: &Context, store: &SecretStore) -> Result<Exit, CommandFai
             out.aside("fnd does not answer, so the functions that use the secrets are not known");
         }
         Ok(())
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 fn listed(

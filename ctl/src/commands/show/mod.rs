@@ -1,54 +1,44 @@
-//! `fndctl show F`: all details of a function; with the id of a run the tree of calls that it is in.
+//! `fndctl show F`: all details of a function; with the id of a run all about that run.
 //!
 //! Files:
+//! - `input`: the fields of its input
+//! - `run`: one run on one screen
 //! - `tree`: which run called which
 
+mod input;
+mod run;
 mod tree;
 
 use crate::common::candidates;
 use crate::common::flat::flat;
-use crate::common::runs::{end_of_id, find};
+use crate::common::runs::run_of_word;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
 use crate::output::{Output, escape};
-use crate::text::{distance, size, why};
+use crate::text::{distance, ended_service, size, why};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_wire::ids::InvocationId;
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  fndctl show hello\n  fndctl show hello -o wide                 with all defaults\n  fndctl show ops/backup -o json | jq .manifest.limits\n  fndctl show 456789abcdef                  which function called which, by the end of a run's id"
+    after_help = "Examples:\n  fndctl show hello\n  fndctl show hello -o wide                 with all defaults\n  fndctl show ops/backup -o json | jq .manifest.limits\n  fndctl show 456789abcdef                  one run: record, attempts, output, result, calls"
 )]
 pub(crate) struct Args {
-    /// Name of the function; or the id of a run, whose tree of calls is shown.
+    /// Name of the function; or the id of a run, or its last characters, as `fndctl history` shows them.
     #[arg(add = candidates::functions_and_runs())]
     function: String,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    if let Some(id) = InvocationId::parse(&args.function) {
-        return tree::show(context, &id.to_string()).await;
+    if let Some(id) = run_of_word(context, &args.function).await? {
+        return run::show(context, &id).await;
     }
-    let reply = match context.client.get(&function_path(&args.function)?).await {
-        // The end of an id looks like a name.
-        Err(failure) if failure.exit == Exit::NoSuchThing && end_of_id(&args.function).is_ok() => {
-            return match find(context, &args.function).await {
-                Ok(id) => tree::show(context, &id).await,
-                // The word was rather a name, so the failure about the function is the one to report.
-                Err(_) => Err(failure),
-            };
-        }
-        reply => reply?,
-    };
+    let reply = context.client.get(&function_path(&args.function)?).await?;
     context
         .out
         .document(&reply.body, |detail: &FunctionDetail, out| print(out, detail))?;
@@ -115,11 +105,19 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), CommandFailure> {
         .waits_for
         .as_ref()
         .map(|waits_for| ("waits for", waits_for.words()));
+    let cause = ended_service(status).map(|why| ("cause", why.to_owned()));
     let left_out = left_out(&detail.more.manifest).map(|keys| ("left out", keys));
-    for (name, value) in lines.into_iter().chain(waits_for).chain(told).chain(left_out) {
+    for (name, value) in lines
+        .into_iter()
+        .chain(cause)
+        .chain(waits_for)
+        .chain(told)
+        .chain(left_out)
+    {
         out.line(&format!("{name:13} {}", escape(&value, false)))?;
     }
     settings(out, &detail.more.manifest)?;
+    input::print(out, detail.more.input.as_ref())?;
     let problems = detail
         .more
         .diagnostics

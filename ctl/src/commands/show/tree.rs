@@ -26,14 +26,49 @@ struct CallNode {
     calls: Vec<CallNode>,
 }
 
-/// Prints the tree of a run.
+/// The tree of calls that a run is in, from its root on.
+pub(super) struct CallTree {
+    root: CallNode,
+    /// Whether no run is left out.
+    is_whole: bool,
+}
+
+impl CallTree {
+    /// Returns the document of `-o json`.
+    pub(super) fn body(&self) -> Vec<u8> {
+        serde_json::to_vec(&self.root).unwrap_or_default() // as it was read
+    }
+
+    /// Says whether any run of the tree has called another one.
+    pub(super) fn has_calls(&self) -> bool {
+        !self.root.calls.is_empty()
+    }
+
+    /// Prints the tree, with a mark at the run that was asked for.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(super) fn print(&self, out: &Output, asked: InvocationId) -> Result<(), CommandFailure> {
+        let mut table = TextTable::new(&["CALL", "STATE", "REASON", "DURATION", "ID", ""]);
+        rows(&mut table, &self.root, 0, (asked, Timestamp::now()));
+        out.table(&table)
+    }
+
+    /// Says on standard error that the tree has more runs than are shown.
+    pub(super) fn say_if_cut(&self, context: &Context) {
+        if !self.is_whole {
+            let more = format!("only {RUNS_MAX} runs are shown; `fndctl show ID` shows the tree of one of them");
+            context.out.progress(&more);
+        }
+    }
+}
+
+/// Reads the tree of a run.
 ///
 /// # Errors
 /// There is no such run, or the daemon does not answer.
-pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, CommandFailure> {
-    let asked = get(context, id).await?;
-    let id = asked.id;
-    let mut root = asked;
+pub(super) async fn read_tree(context: &Context, id: &str) -> Result<CallTree, CommandFailure> {
+    let mut root = get(context, id).await?;
     for _ in 0..CHAIN_MAX {
         let Some(parent) = root.parent else { break };
         match get(context, &parent.to_string()).await {
@@ -43,16 +78,8 @@ pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, CommandFai
             Err(failure) => return Err(failure),
         }
     }
-    let (tree, all) = tree(context, root).await?;
-    let body = serde_json::to_vec(&tree).unwrap_or_default(); // as it was read
-    context
-        .out
-        .document(&body, |tree: &CallNode, out| print(out, tree, id))?;
-    if !all {
-        let more = format!("only {RUNS_MAX} runs are shown; `fndctl show ID` shows the tree of one of them");
-        context.out.progress(&more);
-    }
-    Ok(Exit::Fine)
+    let (root, is_whole) = tree(context, root).await?;
+    Ok(CallTree { root, is_whole })
 }
 
 async fn get(context: &Context, id: &str) -> Result<InvocationView, CommandFailure> {
@@ -100,16 +127,7 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool
             None => return Ok((node, all)),
         }
     }
-    Err(CommandFailure::new(
-        Exit::FunctionFailed,
-        "the tree of calls has no root",
-    ))
-}
-
-fn print(out: &Output, tree: &CallNode, asked: InvocationId) -> Result<(), CommandFailure> {
-    let mut table = TextTable::new(&["CALL", "STATE", "REASON", "DURATION", "ID", ""]);
-    rows(&mut table, tree, 0, (asked, Timestamp::now()));
-    out.table(&table)
+    Err(CommandFailure::failed("the tree of calls has no root"))
 }
 
 fn rows(table: &mut TextTable, node: &CallNode, depth: usize, (asked, now): (InvocationId, Timestamp)) {

@@ -13,12 +13,11 @@ use crate::output::Format;
 use crate::output::{Screen, parse};
 use crate::text::span;
 use fnd_core::api::UsageList;
-use rates::{Rates, RatesOrder};
+use rates::{RatesOrder, UsageRates};
 use std::time::Duration;
 use tokio::time::Instant;
 use view::TopView;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "CPU is of one CPU: 150% is one and a half. THROTTLED is the share of the time slices in which `limits.cpu` held the \
@@ -50,8 +49,6 @@ const ONCE: Duration = Duration::from_secs(1);
 /// The shortest interval on a terminal: a reading of ten thousand functions takes a part of it.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// Runs the verb.
-///
 /// # Errors
 /// The daemon does not answer at the beginning, or the terminal cannot be used.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -65,11 +62,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     // A rate needs a time to pass: nothing else is waited for.
     tokio::time::sleep(interval.unwrap_or(ONCE)).await;
-    let rates = Rates::between(&before, &read(context).await?, args.sort);
+    let rates = UsageRates::between(&before, &read(context).await?, args.sort);
     let body = serde_json::to_vec(&rates).unwrap_or_default(); // numbers and texts
     context
         .out
-        .document(&body, |rates: &Rates, out| out.table(&view::table(rates)))?;
+        .document(&body, |rates: &UsageRates, out| out.table(&view::table(rates)))?;
     Ok(Exit::Fine)
 }
 
@@ -86,7 +83,7 @@ async fn watch(
 ) -> Result<(), CommandFailure> {
     let screen = Screen::open()?;
     let mut view = TopView::new(order);
-    let mut rates = Rates::between(&before, &before, order);
+    let mut rates = UsageRates::between(&before, &before, order);
     // The first rates come soon.
     let mut next = Instant::now() + SHORTEST.max(interval / 4);
     loop {
@@ -102,7 +99,7 @@ async fn watch(
         next = Instant::now() + interval;
         match read(context).await {
             Ok(now) => {
-                rates = Rates::between(&before, &now, view.order);
+                rates = UsageRates::between(&before, &now, view.order);
                 (before, view.failure) = (now, None);
             }
             Err(failure) => view.failure = Some(failure.message),

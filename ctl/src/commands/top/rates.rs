@@ -9,18 +9,18 @@ use std::cmp::Ordering;
 
 /// The usage of functions in a time, in the form of `-o json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Rates {
+pub(super) struct UsageRates {
     /// When it was read.
     pub(super) at: String,
     /// The time between the two readings.
     pub(super) seconds: f64,
     /// The functions, in their order.
-    pub(super) functions: Vec<Rate>,
+    pub(super) functions: Vec<FunctionRate>,
 }
 
 /// The usage of a function. Absent values are unknown: nothing of it runs, or there are no cgroups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Rate {
+pub(super) struct FunctionRate {
     pub(super) function: String,
     pub(super) state: FunctionState,
     /// Of one CPU.
@@ -34,7 +34,7 @@ pub(super) struct Rate {
     pub(super) pids: Option<u64>,
     pub(super) running: u32,
     pub(super) queued: u32,
-    /// What its waiting runs wait for although a process is free.
+    /// The reason why its waiting runs wait although a process is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) waits_for: Option<WaitsFor>,
     pub(super) runs_per_second: f64,
@@ -66,7 +66,7 @@ impl RatesOrder {
     }
 }
 
-impl Rates {
+impl UsageRates {
     /// Returns the differences of two readings, in an order.
     pub(super) fn between(before: &UsageList, now: &UsageList, order: RatesOrder) -> Self {
         let at = |list: &UsageList| list.at.parse::<Timestamp>().map_or(0, Timestamp::as_millisecond);
@@ -76,7 +76,7 @@ impl Rates {
         let seconds = elapsed as f64 / 1000.0;
         let rate = |now: &FunctionUsage| {
             let before = before.functions.iter().find(|before| before.function == now.function);
-            Rate::between(before, now, seconds)
+            FunctionRate::between(before, now, seconds)
         };
         let mut rates = Self {
             at: now.at.clone(),
@@ -95,7 +95,7 @@ impl Rates {
             RatesOrder::Cpu => self.functions.sort_by(|a, b| highest(a.cpu_percent, b.cpu_percent)),
             RatesOrder::Memory => self.functions.sort_by_key(|rate| std::cmp::Reverse(rate.memory_bytes)),
             RatesOrder::Runs => {
-                let runs = |rate: &Rate| Some(rate.runs_per_second);
+                let runs = |rate: &FunctionRate| Some(rate.runs_per_second);
                 self.functions.sort_by(|a, b| highest(runs(a), runs(b)));
             }
             RatesOrder::Name => {}
@@ -103,7 +103,7 @@ impl Rates {
     }
 }
 
-impl Rate {
+impl FunctionRate {
     fn between(before: Option<&FunctionUsage>, now: &FunctionUsage, seconds: f64) -> Self {
         // A counter that is lower than before began again: with a cgroup that was made anew, or a new function.
         let more = |before: Option<f64>, now: Option<f64>| {
@@ -170,7 +170,7 @@ pub(super) mod tests {
     }
 
     /// Returns the rates of a few functions, for tests of what is drawn.
-    pub(in crate::commands::top) fn rates() -> Rates {
+    pub(in crate::commands::top) fn rates() -> UsageRates {
         let before = reading(
             0,
             &[
@@ -187,7 +187,7 @@ pub(super) mod tests {
                 ("ops/backup", Some(300.0), 8),
             ],
         );
-        Rates::between(&before, &now, RatesOrder::Cpu)
+        UsageRates::between(&before, &now, RatesOrder::Cpu)
     }
 
     #[test]
@@ -203,7 +203,7 @@ pub(super) mod tests {
         assert_eq!((hello.runs_per_second, hello.throttled_percent), (3.0, Some(50.0)));
         assert_eq!((rates.seconds, hello.cpu_limit_percent), (2.0, Some(50.0)));
         // Of a function that is new nothing is known but what it uses now.
-        let new = Rates::between(
+        let new = UsageRates::between(
             &reading(0, &[]),
             &reading(1, &[("new", Some(500.0), 7)]),
             RatesOrder::Cpu,
@@ -213,7 +213,7 @@ pub(super) mod tests {
             (Some(0.0), 0.0)
         );
         // The clock was set back.
-        assert!(Rates::between(&reading(9, &[]), &reading(1, &[]), RatesOrder::Cpu).seconds > 0.0);
+        assert!(UsageRates::between(&reading(9, &[]), &reading(1, &[]), RatesOrder::Cpu).seconds > 0.0);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The lines that `top` draws; this file knows no terminal.
 
-use super::rates::{Rate, Rates, RatesOrder};
-use crate::output::{KeyPress, Look, ScreenLine, TextTable, Tone, escape};
+use super::rates::{FunctionRate, RatesOrder, UsageRates};
+use crate::output::{KeyPress, LineStyle, ScreenLine, TextTable, Tone, escape};
 use crate::text::size;
 use fnd_core::run::FunctionState;
 use fnd_wire::units::counted;
@@ -53,7 +53,7 @@ impl TopView {
     }
 
     /// Does what a key means. Returns false at the end.
-    pub(super) fn press(&mut self, key: KeyPress, rates: &mut Rates) -> bool {
+    pub(super) fn press(&mut self, key: KeyPress, rates: &mut UsageRates) -> bool {
         match (key, self.page) {
             (KeyPress::Interrupt | KeyPress::Char('q'), _) => return false,
             (KeyPress::Char('c'), _) => self.order = RatesOrder::Cpu,
@@ -82,27 +82,27 @@ impl TopView {
     }
 
     /// Selects the function that is so many rows below the selected one; the first if none is selected.
-    fn select(&mut self, rates: &Rates, rows: isize) {
+    fn select(&mut self, rates: &UsageRates, rows: isize) {
         let place = self.place(rates).map_or(0, |place| place.saturating_add_signed(rows));
         let place = place.min(rates.functions.len().saturating_sub(1));
         // The name is kept and not the row: in another order the same function stays selected.
         self.selected = rates.functions.get(place).map(|rate| rate.function.clone());
     }
 
-    fn place(&self, rates: &Rates) -> Option<usize> {
+    fn place(&self, rates: &UsageRates) -> Option<usize> {
         let selected = self.selected.as_ref()?;
         rates.functions.iter().position(|rate| rate.function == *selected)
     }
 
     /// Returns the lines for a terminal of some columns and rows.
-    pub(super) fn lines(&mut self, rates: &Rates, columns: u16, rows: u16) -> Vec<ScreenLine> {
-        let mut lines = vec![line(&self.summary(rates), Look::Bold)];
+    pub(super) fn lines(&mut self, rates: &UsageRates, columns: u16, rows: u16) -> Vec<ScreenLine> {
+        let mut lines = vec![line(&self.summary(rates), LineStyle::Bold)];
         match &self.failure {
-            Some(failure) => lines.push(line(&format!("no answer: {failure}"), Look::Bold)),
-            None => lines.push(line("", Look::Plain)),
+            Some(failure) => lines.push(line(&format!("no answer: {failure}"), LineStyle::Bold)),
+            None => lines.push(line("", LineStyle::Plain)),
         }
         match self.page {
-            TopPage::Help => lines.extend(KEYS.map(|key| line(key, Look::Plain))),
+            TopPage::Help => lines.extend(KEYS.map(|key| line(key, LineStyle::Plain))),
             TopPage::One => lines.extend(self.one(rates)),
             TopPage::List => lines.extend(self.list(rates, columns, usize::from(rows).saturating_sub(lines.len()))),
         }
@@ -115,7 +115,7 @@ impl TopView {
         lines
     }
 
-    fn summary(&self, rates: &Rates) -> String {
+    fn summary(&self, rates: &UsageRates) -> String {
         let all = &rates.functions;
         let cpu: f64 = all.iter().filter_map(|rate| rate.cpu_percent).sum();
         let memory = all.iter().filter_map(|rate| rate.memory_bytes).sum();
@@ -130,7 +130,7 @@ impl TopView {
     }
 
     /// Returns the table, scrolled so that the selected function is seen.
-    fn list(&mut self, rates: &Rates, columns: u16, rows: usize) -> Vec<ScreenLine> {
+    fn list(&mut self, rates: &UsageRates, columns: u16, rows: usize) -> Vec<ScreenLine> {
         // One row is for the header.
         let rows = rows.saturating_sub(1).max(1);
         let place = self.place(rates);
@@ -141,23 +141,23 @@ impl TopView {
         self.first = self.first.min(rates.functions.len().saturating_sub(rows));
         let table = table(rates).lines(Some(columns));
         let mut lines = table.iter().enumerate();
-        let header = lines.next().map(|(_, text)| line(text, Look::Bold));
+        let header = lines.next().map(|(_, text)| line(text, LineStyle::Bold));
         let shown = lines.skip(self.first).take(rows).map(|(number, text)| {
             // The header is line 0.
             let rate = number.checked_sub(1).and_then(|row| rates.functions.get(row));
             let look = match rate {
-                _ if place.is_some_and(|place| place + 1 == number) => Look::Selected,
-                Some(rate) if rate.running == 0 && rate.pids.is_none() => Look::Dim,
-                _ => Look::Plain,
+                _ if place.is_some_and(|place| place + 1 == number) => LineStyle::Selected,
+                Some(rate) if rate.running == 0 && rate.pids.is_none() => LineStyle::Dim,
+                _ => LineStyle::Plain,
             };
             line(text, look)
         });
         header.into_iter().chain(shown).collect()
     }
 
-    fn one(&self, rates: &Rates) -> Vec<ScreenLine> {
+    fn one(&self, rates: &UsageRates) -> Vec<ScreenLine> {
         let Some(rate) = self.place(rates).and_then(|place| rates.functions.get(place)) else {
-            return vec![line("the function is gone: Esc goes back", Look::Plain)];
+            return vec![line("the function is gone: Esc goes back", LineStyle::Plain)];
         };
         let of = |what: String, limit: String| {
             if limit.is_empty() {
@@ -197,18 +197,18 @@ impl TopView {
         ];
         let mut lines: Vec<ScreenLine> = rows
             .into_iter()
-            .map(|(name, value)| line(&format!("{name:13} {value}"), Look::Plain))
+            .map(|(name, value)| line(&format!("{name:13} {value}"), LineStyle::Plain))
             .collect();
-        lines.push(line("", Look::Plain));
+        lines.push(line("", LineStyle::Plain));
         for verb in ["logs -f", "history", "show"] {
-            lines.push(line(&format!("fndctl {verb} {}", rate.function), Look::Dim));
+            lines.push(line(&format!("fndctl {verb} {}", rate.function), LineStyle::Dim));
         }
         lines
     }
 }
 
 /// Returns the table of functions.
-pub(super) fn table(rates: &Rates) -> TextTable {
+pub(super) fn table(rates: &UsageRates) -> TextTable {
     let header = [
         "FUNCTION",
         "CPU",
@@ -233,13 +233,13 @@ pub(super) fn table(rates: &Rates) -> TextTable {
 }
 
 /// Returns how many runs wait, and for what, if that is not a process: `3, for group db (2 of 2)`.
-fn queued(rate: &Rate) -> String {
+fn queued(rate: &FunctionRate) -> String {
     let waits_for = rate.waits_for.as_ref();
     let waits_for = waits_for.map(|waits_for| format!(", for {}", waits_for.words()));
     format!("{}{}", rate.queued, waits_for.unwrap_or_default())
 }
 
-fn cells(rate: &Rate) -> [String; 9] {
+fn cells(rate: &FunctionRate) -> [String; 9] {
     [
         rate.function.clone(),
         percent_or_nothing(rate.cpu_percent),
@@ -253,7 +253,7 @@ fn cells(rate: &Rate) -> [String; 9] {
     ]
 }
 
-fn line(text: &str, look: Look) -> ScreenLine {
+fn line(text: &str, look: LineStyle) -> ScreenLine {
     ScreenLine {
         text: text.to_owned(),
         look,
@@ -305,7 +305,7 @@ mod tests {
         // The selection stays with its function in another order.
         assert!(view.press(KeyPress::Char('c'), &mut rates));
         let lines = view.lines(&rates, 80, 24);
-        let selected = lines.iter().find(|line| line.look == Look::Selected).unwrap();
+        let selected = lines.iter().find(|line| line.look == LineStyle::Selected).unwrap();
         assert!(selected.text.starts_with("ops/backup"), "{lines:?}");
         assert!(view.press(KeyPress::Enter, &mut rates));
         let lines = view.lines(&rates, 80, 24);

@@ -19,7 +19,6 @@ use fnd_manifest::function::listing::unclaimed;
 use fnd_wire::units::counted;
 use std::path::PathBuf;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     fndctl validate hello.py             with its manifest\n  \
@@ -41,8 +40,6 @@ pub(crate) struct Args {
     content: bool,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The path cannot be read.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {

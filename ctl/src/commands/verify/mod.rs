@@ -14,17 +14,17 @@ use crate::common::examine::{ExaminedSubject, examine};
 use crate::common::state_directory::{lock, state_directory};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::health::finding::{Finding, FindingLevel, report};
+use crate::health::finding::{Finding, report};
 use crate::health::ledger::of_ledger;
 use crate::health::uids;
 use crate::local::LocalPlaces;
+use fnd_core::verify_report::FindingLevel;
 use fnd_wire::units::counted;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "verify checks the ledger (every page, index and row), the state of functions, the attempts that were running when fnd ended (`in-flight`), output that the \
@@ -48,8 +48,6 @@ pub(crate) struct Args {
     state: Option<PathBuf>,
 }
 
-/// Runs the verb.
-///
 /// # Errors
 /// The program `fnd` is not there, or standard output cannot be written.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

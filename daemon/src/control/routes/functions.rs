@@ -13,7 +13,7 @@ use crate::invoke::refusal::no_function;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{Changed, FunctionList, Problem};
 use fnd_core::json::visit_members;
-use fnd_core::run::Answer;
+use fnd_core::run::{Answer, Rejection};
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::FunctionName;
 use serde_json::Value;
@@ -56,6 +56,10 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
 pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     let query = call.request.query(&["watch"])?;
     let name = call.function()?;
+    // A caller who has just saved the file waits for it, as with a call. The answer shows what came of it, whether in time or not.
+    if call.request.header("fnd-saved")?.is_some() {
+        call.backend.saved(&name).await;
+    }
     let role = call.reach.function(&name);
     // Asked for a watch, too: a watch of an unknown function would be silent for ever.
     let mut detail = call.backend.function(&name).ok_or_else(|| no_function(&name))?;
@@ -102,6 +106,15 @@ async fn set_enabled(call: ControlCall, enabled: bool) -> Result<Answered, Refus
         }),
         Answer::NotFound => Err(no_function(&function)),
         Answer::StoreFailed => Err(not_changed()),
+        // Its manifest keeps it disabled, whatever a person says.
+        Answer::Rejected(Rejection::Invalid { error }) => {
+            let problem = Problem::new(Code::Disabled, format!("`{function}` stays disabled: {error}"));
+            Err(Box::new(RefusedResponse {
+                problem: problem.of(&function),
+                retry_after: None,
+                allow: None,
+            }))
+        }
         other => Err(internal(
             "enable or disable",
             &format!("the supervisor answered {other:?}"),

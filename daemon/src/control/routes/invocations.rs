@@ -14,11 +14,13 @@ use fnd_core::records::InvocationFilter;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
 use fnd_core::run::Answer;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 pub(super) static ROUTES: &[ControlRoute] = &[
     route!(GET "/v1/invocations" List VIEWER "history", list),
     route!(GET "/v1/invocations/{id}" Invocation VIEWER "show-run", show),
     route!(GET "/v1/invocations/{id}/result" Invocation VIEWER "result", result),
+    route!(GET "/v1/invocations/{id}/payload" Invocation VIEWER "payload", payload),
     route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR "cancel", cancel),
     route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR "replay", replay),
     route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters),
@@ -124,6 +126,27 @@ pub(super) async fn result(call: ControlCall) -> Result<Answered, Refusal> {
         headers.insert(STATUS, status.into());
     }
     Ok(answer)
+}
+
+/// `GET /v1/invocations/ID/payload`: the payload of an invocation, byte for byte, with the media type that its caller stated.
+pub(super) async fn payload(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    let id = call.invocation()?;
+    if let Some((media_type, bytes)) = call.backend.payload(id).await.map_err(failed("read the payload"))? {
+        let mut answer = response::whole("application/octet-stream", bytes);
+        // A media type that cannot be sent is left out.
+        if let Some(media_type) = media_type.and_then(|text| HeaderValue::from_str(&text).ok()) {
+            answer.headers_mut().insert(CONTENT_TYPE, media_type);
+        }
+        return Ok(answer);
+    }
+    let known = call.backend.function_of(id).await.map_err(failed("read the history"))?;
+    let function = known.ok_or_else(|| no_invocation(id))?;
+    let detail = "it has no payload that is stored: fnd keeps those of asynchronous runs and of runs that failed";
+    Err(Problem::new(Code::NotKept, detail)
+        .of(&function)
+        .in_invocation(id, None)
+        .into())
 }
 
 /// `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.

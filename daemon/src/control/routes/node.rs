@@ -20,6 +20,8 @@ use std::time::Duration;
 pub(super) static ROUTES: &[ControlRoute] = &[
     route!(GET "/healthz" Node None "health", health),
     route!(GET "/v1/status" List VIEWER "status", status),
+    route!(GET "/v1/overview" List VIEWER "overview", overview),
+    route!(GET "/v1/access" List VIEWER "whoami", access),
     route!(GET "/v1/backup" Node ADMIN "backup", backup),
     route!(GET "/v1/log-level" Node VIEWER "log-level", log_level),
     route!(POST "/v1/log-level" Node ADMIN "set-log-level", set_log_level),
@@ -62,6 +64,18 @@ pub(super) async fn status(call: ControlCall) -> Result<Answered, Refusal> {
     }
     let items = node.functions.len();
     long_json(node, items).await
+}
+
+/// `GET /v1/overview`: what needs a person, what runs, what comes next. It is as quick beside ten thousand functions.
+pub(super) async fn overview(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    json(&call.backend.overview(&call.reach).await)
+}
+
+/// `GET /v1/access`: the caller, and its roles.
+pub(super) async fn access(call: ControlCall) -> Result<Answered, Refusal> {
+    call.request.query(&[])?;
+    json(&call.backend.caller(call.uid, &call.reach))
 }
 
 /// `GET /v1/config`: the effective configuration. It never contains secrets; it contains values of `[env]` only for an

@@ -108,6 +108,7 @@ fn no_route_shows_a_function_that_its_caller_may_not_view() {
         // The lists are not empty: they have the functions that she may view.
         for path in [
             "/v1/status",
+            "/v1/overview",
             "/v1/functions",
             "/v1/usage",
             "/v1/invocations",

@@ -143,7 +143,6 @@ impl Presence {
 /// The parts of a functions directory whose contents are unknown, because they could not be read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Doubts {
-    /// The whole directory.
     pub(super) everything: bool,
     /// Groups whose contents are unknown.
     pub(super) groups: BTreeSet<String>,

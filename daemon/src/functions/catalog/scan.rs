@@ -5,7 +5,7 @@
 //! part that cannot be read.
 
 use super::presence::{DirectoryIdentity, Doubts, KnownDirectories, Observed, Presence, in_doubt};
-use super::walk::{CandidateState, Signature, Unclaimed, WalkRules, Walked, identity, signature, walk};
+use super::walk::{CandidateState, Signature, UNREADABLE, Unclaimed, WalkRules, Walked, identity, signature, walk};
 use super::written::WrittenFiles;
 use fnd_core::interned::{digest, packed};
 use fnd_core::lifecycle::SourceFiles;
@@ -40,6 +40,8 @@ pub(super) struct Difference {
     pub secrets: BTreeSet<String>,
     /// All parts that could not be read now: functions that are not found may be there.
     pub unread: Vec<Diagnostic>,
+    /// All functions whose files are not complete, and so are not in `changed`.
+    pub incomplete: Vec<Diagnostic>,
     /// How soon a scan can decide about a function that is not complete or has not been absent for long enough.
     pub unsettled: Option<Duration>,
 }
@@ -448,6 +450,8 @@ impl Scanner {
         match left(SETTLE, age.max(unchanged)) {
             Some(left) if !closed => {
                 known.is_incomplete = true;
+                let path = root.unwrap_or_else(|| Path::new("")).join(&candidate.source);
+                difference.incomplete.push(incomplete(&path));
                 difference.decide_in(left);
             }
             left => {
@@ -553,6 +557,17 @@ fn shadowed(function: &FunctionName, first: &str, second: &str) -> Diagnostic {
     Diagnostic::warning(Warning::Shadowed, message)
         .in_file(second)
         .with_help(help)
+}
+
+/// Returns the problem of files that are being written for long.
+fn incomplete(path: &Path) -> Diagnostic {
+    let problem = Diagnostic::error(
+        UNREADABLE,
+        "it is still being written, so its content is not in use yet",
+    );
+    let help =
+        "it is read once nothing has changed it for 2 s: files that a function writes belong into `$STATE_DIRECTORY`";
+    problem.in_file(&path.display().to_string()).with_help(help)
 }
 
 /// Returns the name of the secret in an encrypted file.

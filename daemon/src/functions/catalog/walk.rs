@@ -25,7 +25,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The code of the diagnostic for a part that cannot be read.
-const UNREADABLE: &str = "unreadable";
+pub(super) const UNREADABLE: &str = "unreadable";
 
 /// The end of the name of a secret that lies encrypted beside functions.
 pub(super) const ENCRYPTED: &[u8] = b".age";

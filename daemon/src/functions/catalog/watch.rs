@@ -177,6 +177,7 @@ impl Catalog {
             written: WrittenFiles::default(),
             reported: Difference::default(),
             blind: None,
+            is_late: false,
         };
         let thread = move || state.run();
         std::thread::Builder::new().name("catalog".into()).spawn(thread)?;
@@ -246,6 +247,8 @@ struct CatalogThread {
     reported: Difference,
     held: held::HeldContent,
     blind: Option<String>,
+    /// Whether a requested scan was over before all files were complete.
+    is_late: bool,
 }
 
 impl CatalogThread {
@@ -386,7 +389,7 @@ impl CatalogThread {
             self.blind.clone_from(&blind);
             blind.into_iter().for_each(|why| self.send(CatalogEvent::Blind(why)));
         }
-        let found = self.scanner.scan(&self.written, began);
+        let mut found = self.scanner.scan(&self.written, began);
         self.written.scanned();
         let scan = FinishedScan {
             began: began.mono,
@@ -400,6 +403,11 @@ impl CatalogThread {
             watched: self.watching.is_complete() && found.unread.is_empty(),
         };
         let settled = self.timer.finished(scan);
+        // A scan that is over without these files says nothing about their functions.
+        self.is_late = !found.incomplete.is_empty() && (self.is_late || !settled.over.is_empty());
+        if self.is_late {
+            found.unread.append(&mut found.incomplete);
+        }
         self.report(found);
         self.answer_unreported();
         for number in settled.over {

@@ -59,7 +59,6 @@ pub struct AcceptedConnection {
     pub(in crate::http) socket: Socket,
     /// The configuration of the handshake; absent without TLS.
     pub(in crate::http) tls: Option<Tls>,
-    /// Its other end.
     pub peer: Peer,
 }
 

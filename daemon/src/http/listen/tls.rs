@@ -91,8 +91,6 @@ impl Tls {
         self.warning
     }
 
-    /// Makes the handshake.
-    ///
     /// # Errors
     /// The client speaks no TLS, or none that is offered.
     pub(in crate::http) async fn handshake(self, stream: TcpStream) -> io::Result<Box<TlsStream<TcpStream>>> {

@@ -31,7 +31,6 @@ pub(super) struct OldTable {
 }
 
 impl OldTable {
-    /// Returns its figures.
     pub(super) fn seen(&self) -> InFlightFigures {
         let (filled, unreadable) = (self.slots.len(), self.unreadable);
         InFlightFigures { filled, unreadable }

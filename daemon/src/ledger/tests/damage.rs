@@ -1,5 +1,6 @@
 //! A damaged database is set aside, and nothing that waits is lost without a word.
 
+use super::messages::{mark, of_message};
 use super::*;
 use std::collections::BTreeSet;
 
@@ -96,17 +97,9 @@ fn asides(state: &Path) -> Vec<Vec<u8>> {
 #[test]
 fn a_damaged_page_of_the_history_costs_a_part_of_it_and_no_queued_work() {
     let state = directory();
-    let whole = filled(state.path());
-    let db = rusqlite::Connection::open(state.path().join(FILE)).unwrap();
-    let attempts: usize = db
-        .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'attempt'", [], |row| {
-            row.get(0)
-        })
-        .unwrap();
-    drop(db);
-    let mut damaged = whole;
-    damaged[(attempts - 1) * 4096..attempts * 4096].fill(0x5a);
-    std::fs::write(state.path().join(FILE), &damaged).unwrap();
+    filled(state.path());
+    fill_root(state.path(), "attempt");
+    let damaged = std::fs::read(state.path().join(FILE)).unwrap();
 
     let ledger = open_again(state.path());
     assert_eq!(there(&ledger), all());
@@ -168,6 +161,44 @@ fn durable_work_is_refused_while_queued_work_may_be_missing_until_that_is_confir
     }
     ledger.store(accepted(5003, "hello")).unwrap();
     ledger.stop();
+}
+
+/// Another node may get such a message, too.
+#[test]
+fn durable_work_is_refused_while_it_is_not_known_which_messages_queued_work_has() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    for second in 1..=3 {
+        ledger.store(of_message(second, mark(second))).unwrap();
+    }
+    ledger.stop();
+    fill_root(state.path(), "message");
+    let ledger = open_again(state.path());
+    let hold = ledger.opened.writer.health().hold.expect("durable work is refused");
+    assert!(hold.contains("which messages of NATS queued work has"), "{hold}");
+    assert_eq!(ledger.store(accepted(5000, "hello")).unwrap_err(), hold);
+    // The server is told nothing about messages that are not known.
+    assert_eq!(ledger.opened.messages, []);
+    ledger.stop();
+}
+
+/// Damages the first page of a table.
+fn fill_root(state: &Path, table: &str) {
+    let path = state.join(FILE);
+    let db = rusqlite::Connection::open(&path).unwrap();
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+    let root: usize = db.query_row(sql, [table], |row| row.get(0)).unwrap();
+    // The last thread of the ledger may be closing it.
+    let until = crate::clock::monotonic() + LIMIT;
+    let is_busy = || db.query_row("PRAGMA wal_checkpoint(truncate)", [], |row| row.get::<_, bool>(0));
+    while is_busy().unwrap_or(true) {
+        assert!(crate::clock::monotonic() < until, "somebody has it");
+        std::thread::yield_now();
+    }
+    drop(db);
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[(root - 1) * 4096..root * 4096].fill(0x5a);
+    std::fs::write(&path, bytes).unwrap();
 }
 
 /// Flips some bytes of every page, so places of each kind: queued work is still there, or durable work is refused.

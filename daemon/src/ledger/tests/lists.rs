@@ -14,18 +14,11 @@ fn filters_fit_and_pages_do_not_shift_while_new_ones_come() {
         let reason = if second % 5 == 0 { Reason::Exit(3) } else { Reason::Ok };
         over(&ledger, second, "f", reason);
     }
-    let failed = InvocationFilter {
-        state: Some(RunState::Failed),
-        ..unfiltered()
-    };
+    let failed = filtered(|filter| filter.state = Some(RunState::Failed));
     assert_eq!(ledger.ids(failed.clone()), [20_000, 15_000, 10_000, 5_000]);
     let version = |hex: &str| {
-        ledger
-            .ids(InvocationFilter {
-                version: Some(hex.to_owned()),
-                ..unfiltered()
-            })
-            .len()
+        let filter = filtered(|filter| filter.version = Some(hex.to_owned()));
+        ledger.ids(filter).len()
     };
     assert_eq!((version("0707"), version("08")), (20, 0));
     let text = |text: &str| {
@@ -41,11 +34,7 @@ fn filters_fit_and_pages_do_not_shift_while_new_ones_come() {
     let mut seen = Vec::new();
     let mut after = None;
     for round in 0.. {
-        let page = ledger.list(InvocationFilter {
-            limit: Some(6),
-            after,
-            ..unfiltered()
-        });
+        let page = ledger.list(filtered(|filter| (filter.limit, filter.after) = (Some(6), after)));
         seen.extend(page.records.iter().map(|record| record.id.0 >> 80));
         over(&ledger, 100 + round, "f", Reason::Ok);
         after = page.next;
@@ -81,10 +70,7 @@ fn a_page_checks_so_many_and_the_next_goes_on_from_there() {
     let db = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
     let checked = CHECK_MAX as u64;
     fill(&db, checked * 2 + 10);
-    let only_first = InvocationFilter {
-        until_ms: Some(1001),
-        ..unfiltered()
-    };
+    let only_first = filtered(|filter| filter.until_ms = Some(1001));
     let mut pages = Vec::new();
     let mut after = None;
     loop {
@@ -114,59 +100,23 @@ fn no_question_steps_over_the_whole_history_or_sorts_it() {
         let rows = explained.query_map(params_from_iter(values), |row| row.get::<_, String>(3));
         rows.unwrap().map(Result::unwrap).collect::<Vec<_>>().join("; ")
     };
-    let function = Some(name("f"));
-    let since_ms = Some(1);
+    let function = || Some(name("f"));
     for (filter, index) in [
         (unfiltered(), "PRIMARY KEY"),
+        (filtered(|filter| filter.since_ms = Some(1)), "PRIMARY KEY"),
+        (filtered(|filter| filter.text = Some("x".to_owned())), "PRIMARY KEY"),
+        (filtered(|filter| filter.function = function()), "by_function"),
         (
-            InvocationFilter {
-                since_ms,
-                ..unfiltered()
-            },
-            "PRIMARY KEY",
-        ),
-        (
-            InvocationFilter {
-                text: Some("x".to_owned()),
-                ..unfiltered()
-            },
-            "PRIMARY KEY",
-        ),
-        (
-            InvocationFilter {
-                function: function.clone(),
-                ..unfiltered()
-            },
-            "by_function",
-        ),
-        (
-            InvocationFilter {
-                state: Some(RunState::Failed),
-                ..unfiltered()
-            },
+            filtered(|filter| filter.state = Some(RunState::Failed)),
             "INDEX failed ",
         ),
         (
-            InvocationFilter {
-                state: Some(RunState::Interrupted),
-                function: function.clone(),
-                ..unfiltered()
-            },
+            filtered(|filter| (filter.state, filter.function) = (Some(RunState::Interrupted), function())),
             "failed_of",
         ),
+        (filtered(|filter| filter.state = Some(RunState::Running)), "unfinished"),
         (
-            InvocationFilter {
-                state: Some(RunState::Running),
-                ..unfiltered()
-            },
-            "unfinished",
-        ),
-        (
-            InvocationFilter {
-                dead: true,
-                function,
-                ..unfiltered()
-            },
+            filtered(|filter| (filter.dead, filter.function) = (true, function())),
             "INDEX dead ",
         ),
     ] {

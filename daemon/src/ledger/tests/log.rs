@@ -4,7 +4,7 @@
 use super::damage::{open_again, setting_aside};
 use super::*;
 use crate::database::log::{self, LogEnd};
-use fnd_core::verify_report::Severity;
+use fnd_core::verify_report::FindingLevel;
 
 const QUEUED: std::ops::Range<u64> = 100..120;
 const ENDED: std::ops::Range<u64> = 200..220;
@@ -90,7 +90,7 @@ fn is_held(killed: &Killed, what: &str) -> usize {
     let error = examined
         .findings
         .iter()
-        .find(|finding| finding.level == Severity::Error);
+        .find(|finding| finding.level == FindingLevel::Error);
     assert!(
         error.is_some_and(|error| error.what.contains("ledger.db")),
         "{what}: {examined:?}"

@@ -6,7 +6,7 @@ use fnd_core::triggers::nats::delivery::LocalStep;
 use fnd_core::triggers::nats::memory::{KnownMessage, MessageMemory};
 use std::slice::from_ref;
 
-fn mark(sequence: u64) -> MessageMark {
+pub(super) fn mark(sequence: u64) -> MessageMark {
     MessageMark {
         key: format!("claims.{sequence}").into(),
         place: StreamPlace {
@@ -24,7 +24,7 @@ fn mark(sequence: u64) -> MessageMark {
 }
 
 /// The invocation of a second, which has the message with this mark.
-fn of_message(second: u64, mark: MessageMark) -> Accepted {
+pub(super) fn of_message(second: u64, mark: MessageMark) -> Accepted {
     Accepted {
         trigger: Trigger::Nats,
         message: Some(Box::new(mark)),
@@ -345,6 +345,11 @@ fn only_what_has_not_begun_is_withdrawn_and_all_of_it_is() {
     ended(&ledger, &skipped);
     ledger.submit(LedgerCommand::Withdraw(id(3)));
     assert!(ledger.get(id(3)).is_some());
+    // Only the attempts of another node have begun.
+    let begun = MessageMark { begun: 2, ..mark(9) };
+    ledger.store(of_message(4, begun)).unwrap();
+    ledger.submit(LedgerCommand::Withdraw(id(4)));
+    assert_eq!((ledger.get(id(4)), read(&ledger, 9)), (None, None));
 }
 
 #[test]

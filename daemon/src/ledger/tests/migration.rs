@@ -2,7 +2,7 @@
 
 use super::damage::open_again;
 use super::*;
-use fnd_core::verify_report::{Examined, Severity};
+use fnd_core::verify_report::{Examined, FindingLevel};
 use rusqlite::Connection;
 
 /// The statements by which fnd 0.1.0 made its ledger (schema 3).
@@ -288,7 +288,7 @@ fn a_ledger_of_0_1_0_is_verified_and_copied_before_and_after_its_migration() {
         let mut examined = Examined::default();
         examine::file(&file, &mut examined);
         assert!(
-            examined.findings.iter().all(|found| found.level == Severity::Ok),
+            examined.findings.iter().all(|found| found.level == FindingLevel::Ok),
             "{:?}",
             examined.findings
         );

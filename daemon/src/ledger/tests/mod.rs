@@ -243,22 +243,8 @@ fn accepted(second: u64, function: &str) -> Accepted {
 
 fn record(accepted: &Accepted, state: RunState) -> InvocationRecord {
     InvocationRecord {
-        id: accepted.id,
-        function: accepted.function.clone(),
-        trigger: accepted.trigger,
-        durable: accepted.durable,
         state,
-        accepted_ms: accepted.accepted_ms,
-        started_ms: None,
-        ended_ms: None,
-        attempts: 0,
-        polls: 0,
-        reason: None,
-        message: String::new(),
-        exhausted: None,
-        next_attempt_ms: None,
-        version: None,
-        result: None,
+        ..InvocationRecord::of(accepted)
     }
 }
 
@@ -343,4 +329,11 @@ fn unfiltered() -> InvocationFilter {
         reach: Permissions::own(),
         ..InvocationFilter::default()
     }
+}
+
+/// Returns that filter with a change.
+fn filtered(change: impl FnOnce(&mut InvocationFilter)) -> InvocationFilter {
+    let mut filter = unfiltered();
+    change(&mut filter);
+    filter
 }

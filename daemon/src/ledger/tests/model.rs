@@ -186,10 +186,7 @@ impl Model {
     }
 
     fn check_history(&self, ledger: &Ledger) {
-        let page = ledger.list(InvocationFilter {
-            limit: Some(1000),
-            ..unfiltered()
-        });
+        let page = ledger.list(filtered(|filter| filter.limit = Some(1000)));
         let newest_first: Vec<_> = self
             .invocations
             .values()

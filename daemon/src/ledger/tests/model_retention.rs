@@ -249,10 +249,7 @@ impl Model {
 
     fn check(&mut self, ledger: &Ledger) {
         ledger.opened.writer.flush(LIMIT);
-        let filter = InvocationFilter {
-            limit: Some(1000),
-            ..unfiltered()
-        };
+        let filter = filtered(|filter| filter.limit = Some(1000));
         let there: BTreeSet<_> = ledger
             .list(filter.clone())
             .records

@@ -103,67 +103,28 @@ fn lists_are_filtered_and_paged() {
             );
         }
     }
-    let all = unfiltered();
-    let check = |filter: InvocationFilter, expected: &[u128]| {
-        let found: Vec<u128> = ledger.ids(filter).iter().map(|ms| ms / 1_000_000).collect();
+    let check = |change: &dyn Fn(&mut InvocationFilter), expected: &[u128]| {
+        let found: Vec<u128> = ledger.ids(filtered(change)).iter().map(|ms| ms / 1_000_000).collect();
         assert_eq!(found, expected);
     };
-    check(
-        InvocationFilter {
-            function: Some(name("even")),
-            ..all.clone()
-        },
-        &[8, 6, 4, 2],
-    );
-    check(
-        InvocationFilter {
-            state: Some(RunState::Queued),
-            ..all.clone()
-        },
-        &[2, 1],
-    );
-    check(
-        InvocationFilter {
-            reason: Some(Reason::Timeout),
-            ..all.clone()
-        },
-        &[5],
-    );
-    check(
-        InvocationFilter {
-            trigger: Some(Trigger::Load),
-            ..all.clone()
-        },
-        &[],
-    );
-    check(
-        InvocationFilter {
-            since_ms: Some(3_000_000),
-            until_ms: Some(5_000_000),
-            ..all.clone()
-        },
-        &[4, 3],
-    );
-    let page = ledger.list(InvocationFilter {
-        limit: Some(4),
-        ..all.clone()
-    });
+    check(&|filter| filter.function = Some(name("even")), &[8, 6, 4, 2]);
+    check(&|filter| filter.state = Some(RunState::Queued), &[2, 1]);
+    check(&|filter| filter.reason = Some(Reason::Timeout), &[5]);
+    check(&|filter| filter.trigger = Some(Trigger::Load), &[]);
+    let between =
+        |filter: &mut InvocationFilter| (filter.since_ms, filter.until_ms) = (Some(3_000_000), Some(5_000_000));
+    check(&between, &[4, 3]);
+    let page = ledger.list(filtered(|filter| filter.limit = Some(4)));
     assert_eq!(page.next, Some(id(6000)));
     // New ones do not shift the pages.
     ledger.store(accepted(20_000, "odd")).unwrap();
     check(
-        InvocationFilter {
-            limit: Some(4),
-            after: page.next,
-            ..all.clone()
-        },
+        &|filter| (filter.limit, filter.after) = (Some(4), page.next),
         &[5, 4, 3, 2],
     );
-    let last = ledger.list(InvocationFilter {
-        limit: Some(4),
-        after: Some(id(2000)),
-        ..all
-    });
+    let last = ledger.list(filtered(|filter| {
+        (filter.limit, filter.after) = (Some(4), Some(id(2000)));
+    }));
     assert_eq!((last.records.len(), last.next), (1, None));
 }
 

@@ -46,13 +46,8 @@ fn old_history_goes_but_not_what_matters() {
         ledger.opened.writer.flush(LIMIT);
     }
     let count = |function: &str| {
-        ledger
-            .ids(InvocationFilter {
-                function: Some(name(function)),
-                limit: Some(1000),
-                ..unfiltered()
-            })
-            .len()
+        let filter = filtered(|filter| (filter.function, filter.limit) = (Some(name(function)), Some(1000)));
+        ledger.ids(filter).len()
     };
     // Between two sweeps a hundred more may gather, and the unfinished one stays. The sweep follows when nothing waits.
     let begun = crate::clock::monotonic();
@@ -281,35 +276,14 @@ fn ten_million() {
         println!("page of {what}: p50 {:?} p99 {:?}", times[100], times[197]);
     };
     measure("all", unfiltered());
-    measure(
-        "a function",
-        InvocationFilter {
-            function: Some(name("f7")),
-            ..unfiltered()
-        },
-    );
-    measure(
-        "what failed",
-        InvocationFilter {
-            state: Some(RunState::Failed),
-            ..unfiltered()
-        },
-    );
+    measure("a function", filtered(|filter| filter.function = Some(name("f7"))));
+    measure("what failed", filtered(|filter| filter.state = Some(RunState::Failed)));
     measure(
         "a text, rare",
-        InvocationFilter {
-            text: Some("nowhere".to_owned()),
-            ..unfiltered()
-        },
+        filtered(|filter| filter.text = Some("nowhere".to_owned())),
     );
-    measure(
-        "a reason of a function, rare",
-        InvocationFilter {
-            function: Some(name("f7")),
-            reason: Some(Reason::Oom),
-            ..unfiltered()
-        },
-    );
+    let rare = filtered(|filter| (filter.function, filter.reason) = (Some(name("f7")), Some(Reason::Oom)));
+    measure("a reason of a function, rare", rare);
     ledger.stop();
     let db = crate::ledger::schema::open(&path).unwrap();
     db.pragma_update(None, "synchronous", "normal").unwrap();

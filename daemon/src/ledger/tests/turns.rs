@@ -42,6 +42,17 @@ impl InLine {
         self.opened.writer.submit(command).unwrap();
     }
 
+    /// Lets the disk accept commits again, and works until one has succeeded.
+    fn recover(&mut self) {
+        self.full.store(false, Ordering::Relaxed);
+        let until = crate::clock::monotonic() + LIMIT;
+        // A failed write rests before it is tried again.
+        while self.opened.writer.health().failing.is_some() {
+            assert!(crate::clock::monotonic() < until);
+            self.writing.turn(64);
+        }
+    }
+
     /// Returns the acknowledgements since the last call, in words.
     fn acknowledged(&self) -> Vec<String> {
         let word = |event| match event {
@@ -102,13 +113,7 @@ fn a_refused_commit_refuses_callers_and_keeps_ends() {
     assert_eq!(ledger.ids(), [1000]);
     let health = ledger.opened.writer.health();
     assert!(health.failing.is_some_and(|reason| reason.contains("disk is full")));
-    ledger.full.store(false, Ordering::Relaxed);
-    let until = crate::clock::monotonic() + LIMIT;
-    // A failed write rests before it is tried again.
-    while ledger.opened.writer.health().failing.is_some() {
-        assert!(crate::clock::monotonic() < until);
-        ledger.writing.turn(64);
-    }
+    ledger.recover();
     assert_eq!(ledger.acknowledged(), [""; 0]);
     let result = ledger.answer(ledger.opened.reader.result(id(1)));
     assert_eq!(result, ResultOf::Ended(None));
@@ -130,12 +135,7 @@ fn releases_are_acknowledged_once_they_are_stored() {
     }
     ledger.writing.turn(64);
     assert_eq!(ledger.acknowledged(), [""; 0]);
-    ledger.full.store(false, Ordering::Relaxed);
-    let until = crate::clock::monotonic() + LIMIT;
-    while ledger.opened.writer.health().failing.is_some() {
-        assert!(crate::clock::monotonic() < until);
-        ledger.writing.turn(64);
-    }
+    ledger.recover();
     assert_eq!(ledger.acknowledged(), ["the releases of [`f`, `f`] stored"]);
 }
 
@@ -164,11 +164,6 @@ fn a_change_without_parts_and_a_retry_without_commands_are_written_to_the_log() 
     ledger.opened.writer.submit(change()).unwrap();
     ledger.writing.turn(64);
     assert!(ledger.opened.writer.health().failing.is_some());
-    ledger.full.store(false, Ordering::Relaxed);
-    let until = crate::clock::monotonic() + LIMIT;
-    while ledger.opened.writer.health().failing.is_some() {
-        assert!(crate::clock::monotonic() < until);
-        ledger.writing.turn(64);
-    }
+    ledger.recover();
     assert!(log() > changed, "a retry without commands");
 }

@@ -22,23 +22,17 @@ pub(super) struct WrittenRecords {
 }
 
 /// Why no command was written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum Unwritten {
     /// The paths do not lead to the open files any more.
+    #[error("{0}")]
     Gone(String),
     /// The changes that the start could not write still cannot be written.
+    #[error("{0}")]
     Unopened(String),
     /// SQLite reported an error.
+    #[error(transparent)]
     Sqlite(rusqlite::Error),
-}
-
-impl std::fmt::Display for Unwritten {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Gone(why) | Self::Unopened(why) => f.write_str(why),
-            Self::Sqlite(error) => error.fmt(f),
-        }
-    }
 }
 
 impl LedgerThread {
@@ -124,27 +118,7 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
         LedgerCommand::Record(_, record) | LedgerCommand::Update(record) => {
             Some(record.id).filter(|_| !record.keeps_payload())
         }
-        LedgerCommand::Store(_)
-        | LedgerCommand::Publish { .. }
-        | LedgerCommand::MakeDurable { .. }
-        | LedgerCommand::Claim(..)
-        | LedgerCommand::StoreEnabled { .. }
-        | LedgerCommand::StoreMarks(_)
-        | LedgerCommand::Files(_)
-        | LedgerCommand::Messages(_)
-        | LedgerCommand::Withdraw(_)
-        | LedgerCommand::Supersede { .. }
-        | LedgerCommand::StorePaused { .. }
-        | LedgerCommand::DiscardDeadLetter(_)
-        | LedgerCommand::StoreVersions { .. }
-        | LedgerCommand::StoreReleases { .. }
-        | LedgerCommand::Together(_)
-        | LedgerCommand::Change { .. }
-        | LedgerCommand::Cancel(_)
-        | LedgerCommand::FollowLater(_)
-        | LedgerCommand::Followed(_)
-        | LedgerCommand::HookFailed(_)
-        | LedgerCommand::StoreAlert { .. } => None,
+        _ => None,
     };
     let over: HashSet<_> = commands.iter().filter_map(|command| end(command)).collect();
     let is_left_out = |accepted: &Accepted| {
@@ -177,25 +151,8 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
             true
         }
         LedgerCommand::Store(accepted) => !is_left_out(accepted),
-        LedgerCommand::Publish { .. }
-        | LedgerCommand::MakeDurable { .. }
-        | LedgerCommand::StoreEnabled { .. }
-        | LedgerCommand::StoreMarks(_)
-        | LedgerCommand::Files(_)
-        | LedgerCommand::Messages(_)
-        | LedgerCommand::Withdraw(_)
-        | LedgerCommand::Supersede { .. }
-        | LedgerCommand::StorePaused { .. }
-        | LedgerCommand::DiscardDeadLetter(_)
-        | LedgerCommand::StoreVersions { .. }
-        | LedgerCommand::StoreReleases { .. }
-        | LedgerCommand::Together(_)
-        | LedgerCommand::Change { .. }
-        | LedgerCommand::Cancel(_)
-        | LedgerCommand::FollowLater(_)
-        | LedgerCommand::Followed(_)
-        | LedgerCommand::HookFailed(_)
-        | LedgerCommand::StoreAlert { .. } => true,
+        // No later command replaces one of these.
+        _ => true,
     };
     let needed: Vec<_> = commands.iter().copied().rev().filter(later).collect();
     needed.into_iter().rev().map(move |command| {

@@ -9,6 +9,8 @@
 //! bash, perl      the error; a line that repeats it follows
 //! ruby            the error, known by its place and its class; source code, stack frames and causes follow
 //! php, lua, java  the error, known by its first words or its place; stack frames follow
+//! gcc, pip        the error, known by its place or its first words; source code and advice follow
+//! git, npm        the error; advice follows, which is known by its first words: a script may go on after such an error
 //! ```
 //! The rules are the same for all runtimes, since a script of one may call the interpreter of another. No rule looks at
 //! more than one line, or reads a line more than once.
@@ -27,16 +29,20 @@ const ERRORS: [&[u8]; 5] = [
     b"panic: ",
 ];
 /// First words of an error that its causes may follow in the same form; the first one counts.
-const FIRST_ERRORS: [&[u8]; 5] = [
+const FIRST_ERRORS: [&[u8]; 6] = [
     b"Fatal error: ",
     b"Parse error: ",
     b"PHP Fatal error: ",
     b"PHP Parse error: ",
     b"Exception in thread ",
+    // pip: advice follows.
+    b"error: externally-managed-environment",
 ];
+/// First words of every line of a report of npm; the first line that is no detail is the error.
+const NPM: [&[u8]; 2] = [b"npm error", b"npm ERR!"];
 /// First words of lines that say nothing about the error: of node, Rust, perl, php and lua, then the words that `set -x` of
-/// a shell prints.
-const DETAILS: [&[u8]; 9] = [
+/// a shell prints, then those of git and pip, gcc, tar and npm.
+const DETAILS: [&[u8]; 21] = [
     b"Node.js v",
     b"(Use `node --trace",
     b"note: run with `RUST_BACKTRACE",
@@ -46,6 +52,18 @@ const DETAILS: [&[u8]; 9] = [
     b"stack traceback:",
     b"+ ",
     b"++",
+    b"hint:",
+    b"To add an exception for this directory",
+    b"Please make sure you have the correct access rights",
+    b"and the repository exists.",
+    b"[notice] ",
+    b"compilation terminated.",
+    b"tar: Exiting with failure",
+    b"tar: Error is not recoverable",
+    b"npm error code ",
+    b"npm ERR! code ",
+    b"npm error A complete log",
+    b"npm ERR! A complete log",
 ];
 /// Bits of the encoded form.
 const EXPECTS: u8 = 1;
@@ -83,6 +101,8 @@ impl ErrorLine {
         if is_detail(line, text) {
             // Deno marks the place in the source code after the error.
             self.expects |= self.report == 0 && is_mark(text);
+            // The first line of a report of npm: the error of an earlier report does not count any more.
+            self.is_detail |= npm(text).is_some_and(|rest| rest.starts_with(b" code "));
             if self.line.is_empty() || self.is_detail {
                 self.keep(text, true);
             }
@@ -95,7 +115,7 @@ impl ErrorLine {
             self.keep(text, false);
         } else if self.report > 0 {
             self.report -= 1;
-        } else {
+        } else if self.is_detail || npm(text).is_none() || npm(&self.line).is_none() {
             self.keep(text, false);
         }
     }
@@ -147,6 +167,11 @@ fn is_first_error(text: &[u8]) -> bool {
     FIRST_ERRORS.iter().any(|words| text.starts_with(words)) || is_at_a_place(text)
 }
 
+/// Returns a line of npm without its first words.
+fn npm(text: &[u8]) -> Option<&[u8]> {
+    NPM.iter().find_map(|words| text.strip_prefix(*words))
+}
+
 /// Says whether php shows the exception that was thrown because of the one above: `Next Error: outer in x.php:2`.
 fn is_next(text: &[u8]) -> bool {
     let rest = text.strip_prefix(b"Next ").unwrap_or_default();
@@ -156,15 +181,19 @@ fn is_next(text: &[u8]) -> bool {
 }
 
 /// Says whether a line is an error at a place, as ruby and javac print it: ``x.rb:2:in `f': broken (RuntimeError)``,
-/// `x.rb:2: syntax error, ...`, `x.java:2: error: ...`.
+/// `x.rb:2: syntax error, ...`, `x.java:2: error: ...`, `x.c:1:10: fatal error: ...`.
 fn is_at_a_place(text: &[u8]) -> bool {
     let mut parts = text.split(|byte| *byte == b':').skip(1);
-    let (Some(line), Some(what)) = (parts.next(), parts.next()) else {
+    let (Some(line), Some(mut what)) = (parts.next(), parts.next()) else {
         return false;
     };
-    let is_number = !line.is_empty() && line.iter().all(u8::is_ascii_digit);
-    let begins = [&b"in `"[..], b"in '", b" syntax error", b" error"];
-    is_number && begins.iter().any(|words| what.starts_with(words))
+    let is_number = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    // gcc prints the column, too.
+    if is_number(what) {
+        what = parts.next().unwrap_or_default();
+    }
+    let begins = [&b"in `"[..], b"in '", b" syntax error", b" error", b" fatal error"];
+    is_number(line) && begins.iter().any(|words| what.starts_with(words))
 }
 
 /// Says whether a line is a stack frame of php: `#0 x.php(3): f()`.
@@ -218,6 +247,12 @@ mod tests {
         assert_eq!(line.text().unwrap_or_default(), expected, "{printed}");
     }
 
+    /// The first line counts.
+    #[track_caller]
+    fn check_first(printed: &str) {
+        check(printed, printed.lines().next().unwrap_or_default());
+    }
+
     #[test]
     fn without_a_report_the_last_line_counts() {
         check("", "");
@@ -228,6 +263,52 @@ mod tests {
         check("no such user\n---\n}\n", "no such user");
         check("ümlaut\n…\n", "…");
         check("no such user\n+ exit 1\n++ date\n", "no such user");
+    }
+
+    #[test]
+    fn advice_and_trailers_of_programs_do_not_count() {
+        check_first(
+            "fatal: detected dubious ownership in repository at '/srv/x'\nTo add an exception for this directory, call:\n\n\tgit config --global\n",
+        );
+        check_first(
+            "error: failed to push some refs to 'x'\nhint: Updates were rejected\nhint:\nhint: See 'git push --help'\n",
+        );
+        check(
+            "npm error code E404\nnpm error 404 Not Found - GET https://example.com/nope\nnpm error 404\nnpm error A complete log of this run is in: /x\n",
+            "npm error 404 Not Found - GET https://example.com/nope",
+        );
+        check_first("tar: x.tar: Cannot open: No such file or directory\ntar: Error is not recoverable: exiting now\n");
+        check_first(
+            "tar: x: Cannot stat: No such file or directory\ntar: Exiting with failure status due to previous errors\n",
+        );
+        check_first(
+            "x.c:1:10: fatal error: nope.h: No such file or directory\n    1 | #include <nope.h>\n      |          ^~~~~~~~\ncompilation terminated.\n",
+        );
+        check(
+            "ERROR: No matching distribution found for nope\n[notice] A new release of pip is available\n",
+            "ERROR: No matching distribution found for nope",
+        );
+        check_first(
+            "error: externally-managed-environment\n\n× This environment is externally managed\n╰─> try apt\nhint: See PEP 668\n",
+        );
+    }
+
+    /// A script may do without what git or npm could not do.
+    #[test]
+    fn an_error_after_that_of_a_program_counts() {
+        for before in [
+            "fatal: not a git repository (or any of the parent directories): .git\n",
+            "fatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights\nand the repository exists.\n",
+            "npm error code E404\nnpm error 404 Not Found\nnpm error\nnpm error A complete log of this run is in: /x\n",
+        ] {
+            let error = before.lines().find(|line| !line.starts_with("npm error code"));
+            check(before, error.unwrap_or_default());
+            check(&format!("{before}disk is full\n"), "disk is full");
+        }
+        check(
+            "npm error code E404\nnpm error 404 Not Found\nnpm error code EACCES\nnpm error syscall mkdir\nnpm error path /x\n",
+            "npm error syscall mkdir",
+        );
     }
 
     #[test]
@@ -283,66 +364,42 @@ mod tests {
 
     #[test]
     fn deno_gives_the_error() {
-        check(
+        check_first(
             "error: Uncaught (in promise) Error: outer\nsecond\nthrow new Error();\n      ^\n    at file:///x.ts:1:7\nCaused by: TypeError: inner\n    at file:///x.ts:1:42\n",
-            "error: Uncaught (in promise) Error: outer",
         );
-        check(
+        check_first(
             "error: SyntaxError: Expression expected\n  |\n1 | let = ;\n  |       ~\n    at file:///x.ts:1:7\n",
-            "error: SyntaxError: Expression expected",
         );
-        check(
-            "error: Import \"nope\" not a dependency\n  hint: try\n    at file:///x.ts:1:15\n",
-            "error: Import \"nope\" not a dependency",
-        );
+        check_first("error: Import \"nope\" not a dependency\n  hint: try\n    at file:///x.ts:1:15\n");
     }
 
     #[test]
     fn a_line_that_repeats_the_error_does_not_count() {
-        check(
-            "x.sh: line 3: syntax error near unexpected token `fi'\nx.sh: line 3: `fi fi'\n",
-            "x.sh: line 3: syntax error near unexpected token `fi'",
-        );
-        check(
-            "x.sh: line 1: unexpected EOF while looking for matching `\"'\n",
-            "x.sh: line 1: unexpected EOF while looking for matching `\"'",
-        );
-        check(
+        check_first("x.sh: line 3: syntax error near unexpected token `fi'\nx.sh: line 3: `fi fi'\n");
+        check_first("x.sh: line 1: unexpected EOF while looking for matching `\"'\n");
+        check_first(
             "Can't locate Nope.pm in @INC at x.pl line 1.\nBEGIN failed--compilation aborted at x.pl line 1.\n",
-            "Can't locate Nope.pm in @INC at x.pl line 1.",
         );
         check(
             "thread 'main' panicked at src/main.rs:2:5:\nboom\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
             "boom",
         );
-        check(
-            "panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:4 +0x25\nexit status 2\n",
-            "panic: boom",
-        );
+        check_first("panic: boom\n\ngoroutine 1 [running]:\nmain.main()\n\t/x.go:4 +0x25\nexit status 2\n");
     }
 
     #[test]
     fn ruby_gives_the_error() {
-        check(
-            "x.rb:2:in `f': broken (RuntimeError)\nsecond line\n\tfrom x.rb:4:in `<main>'\n",
-            "x.rb:2:in `f': broken (RuntimeError)",
-        );
-        check(
+        check_first("x.rb:2:in `f': broken (RuntimeError)\nsecond line\n\tfrom x.rb:4:in `<main>'\n");
+        check_first(
             "x.rb:1:in `<main>': undefined local variable or method `nope' for main:Object (NameError)\n\nnope\n^^^^\nDid you mean?  no\n",
-            "x.rb:1:in `<main>': undefined local variable or method `nope' for main:Object (NameError)",
         );
-        check(
+        check_first(
             "x.rb:4:in 'Object#f': outer (ArgumentError)\n\tfrom x.rb:1:in '<main>'\nx.rb:2:in 'File#initialize': inner (Errno::ENOENT)\n",
-            "x.rb:4:in 'Object#f': outer (ArgumentError)",
         );
-        check(
+        check_first(
             "<internal:kernel_require>:85:in `require': cannot load such file -- nope (LoadError)\n\tfrom x.rb:1:in `<main>'\n",
-            "<internal:kernel_require>:85:in `require': cannot load such file -- nope (LoadError)",
         );
-        check(
-            "x.rb:2: syntax error, unexpected local variable or method, expecting '}'\nputs 1\n^~~~\n",
-            "x.rb:2: syntax error, unexpected local variable or method, expecting '}'",
-        );
+        check_first("x.rb:2: syntax error, unexpected local variable or method, expecting '}'\nputs 1\n^~~~\n");
     }
 
     #[test]
@@ -358,25 +415,19 @@ mod tests {
             "Fatal error: Uncaught Exception: in in x.php:2\nStack trace:\n#0 {main}\n\nNext Error: out in x.php:2\nStack trace:\n#0 {main}\n  thrown in x.php on line 2\n",
             "Next Error: out in x.php:2",
         );
-        check(
-            "PHP Parse error:  syntax error, unexpected token \"=\" in x.php on line 2\n",
-            "PHP Parse error:  syntax error, unexpected token \"=\" in x.php on line 2",
-        );
+        check_first("PHP Parse error:  syntax error, unexpected token \"=\" in x.php on line 2\n");
     }
 
     #[test]
     fn lua_and_java_give_the_error() {
-        check(
+        check_first(
             "lua5.4: x.lua:1: broken\nstack traceback:\n\t[C]: in function 'error'\n\tx.lua:1: in main chunk\n\t[C]: in ?\n",
-            "lua5.4: x.lua:1: broken",
         );
-        check(
+        check_first(
             "Exception in thread \"main\" java.lang.RuntimeException: broken\nsecond\n\tat A.main(x.java:1)\nCaused by: java.lang.Exception: in\n\tat A.main(x.java:1)\n",
-            "Exception in thread \"main\" java.lang.RuntimeException: broken",
         );
-        check(
+        check_first(
             "x.java:2: error: illegal start of expression\n int x = ;\n         ^\nx.java:3: error: ';' expected\ny\n ^\n2 errors\nerror: compilation failed\n",
-            "x.java:2: error: illegal start of expression",
         );
         // A program that logs a place and goes on.
         check("x.c:3: warning: unused\ndisk is full\n", "disk is full");

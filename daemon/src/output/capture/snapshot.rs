@@ -1,7 +1,7 @@
 //! A capture as a value, for the spool.
 
 use super::super::AttemptOutput;
-use super::{Capture, ErrorLine, HeldBack, LastLines, Splitter};
+use super::{Capture, ErrorLine, HeldBack, LastLines};
 use crate::output::log_store::{Decoder, LogLinesReader, Stream};
 use fnd_wire::form::{Bytes, wire_structs};
 
@@ -40,7 +40,8 @@ wire_structs! {
         pub lines: Bytes,
     }
 
-    /// A [`Splitter`].
+    /// A stream, as far as it was split into lines.
+    #[derive(Default)]
     pub struct UnfinishedLine {
         /// Bytes on the stream.
         pub bytes: u64,
@@ -64,8 +65,8 @@ impl Capture {
             gap: self.gap,
             cut: self.cut,
             gap_ms: self.gap_ms,
-            stdout: self.stdout.snapshot(),
-            stderr: self.stderr.snapshot(),
+            stdout: self.stdout.clone(),
+            stderr: self.stderr.clone(),
             result: Bytes(if is_result { self.result.clone() } else { Vec::new() }),
             error_line: Bytes(self.error_line.encoded()),
         }
@@ -101,8 +102,8 @@ impl Capture {
             gap: snapshot.gap,
             cut: snapshot.cut,
             gap_ms: snapshot.gap_ms,
-            stdout: snapshot.stdout.into(),
-            stderr: snapshot.stderr.into(),
+            stdout: snapshot.stdout,
+            stderr: snapshot.stderr,
             result: snapshot.result.0,
             error_line: ErrorLine::decode(snapshot.error_line.0),
             last_lines,
@@ -119,25 +120,5 @@ fn kept(lines: &mut LogLinesReader) -> KeptLines {
         // Without lines `base_ms` is left over from earlier lines.
         base_ms: if encoded.is_empty() { 0 } else { base_ms },
         lines: Bytes(encoded.to_vec()),
-    }
-}
-
-impl From<UnfinishedLine> for Splitter {
-    fn from(unfinished: UnfinishedLine) -> Self {
-        Self {
-            bytes: unfinished.bytes,
-            partial: unfinished.partial.0,
-            cut: unfinished.cut,
-        }
-    }
-}
-
-impl Splitter {
-    fn snapshot(&self) -> UnfinishedLine {
-        UnfinishedLine {
-            bytes: self.bytes,
-            partial: Bytes(self.partial.clone()),
-            cut: self.cut,
-        }
     }
 }

@@ -38,7 +38,6 @@ pub struct Position {
     offset: u64,
 }
 
-/// Appends output.
 #[derive(Debug)]
 pub struct LogStore {
     root: PathBuf,

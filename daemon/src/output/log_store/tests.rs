@@ -22,6 +22,13 @@ fn texts(root: &Path, query: &Query) -> Vec<String> {
     read(root, &[name()], query).map(|line| line.text).collect()
 }
 
+/// Returns a query for everything, with a change.
+fn query(change: impl FnOnce(&mut Query)) -> Query {
+    let mut query = Query::default();
+    change(&mut query);
+    query
+}
+
 #[test]
 fn output_is_found_by_invocation_time_and_tail() {
     let root = tempfile::tempdir().unwrap();
@@ -40,46 +47,18 @@ fn output_is_found_by_invocation_time_and_tail() {
         .unwrap();
     assert_eq!(texts(&path, &Query::default()), ["a", "b", "c", "d"]);
     assert_eq!(
-        texts(
-            &path,
-            &Query {
-                invocation: Some(InvocationId(1)),
-                ..Query::default()
-            }
-        ),
+        texts(&path, &query(|query| query.invocation = Some(InvocationId(1)))),
         ["a", "b", "d"]
     );
     assert_eq!(
         texts(
             &path,
-            &Query {
-                since_ms: Some(2000),
-                until_ms: Some(3000),
-                ..Query::default()
-            }
+            &query(|query| (query.since_ms, query.until_ms) = (Some(2000), Some(3000)))
         ),
         ["c"]
     );
-    assert_eq!(
-        texts(
-            &path,
-            &Query {
-                tail: Some(2),
-                ..Query::default()
-            }
-        ),
-        ["c", "d"]
-    );
-    assert_eq!(
-        texts(
-            &path,
-            &Query {
-                end,
-                ..Query::default()
-            }
-        ),
-        ["a", "b"]
-    );
+    assert_eq!(texts(&path, &query(|query| query.tail = Some(2))), ["c", "d"]);
+    assert_eq!(texts(&path, &query(|query| query.end = end)), ["a", "b"]);
     let first = read(&path, &[name()], &Query::default()).next().unwrap();
     assert_eq!(
         (first.time.as_str(), first.attempt, first.stream.as_str()),
@@ -139,34 +118,22 @@ fn damage_in_the_middle_is_said_and_hides_no_other_output() {
 
     damage(ends[1] - 1);
     assert_eq!(of(Query::default()), ["a", second.as_str(), "c"]);
-    let tail = |tail| Query {
-        tail: Some(tail),
-        ..Query::default()
-    };
+    let tail = |tail| query(|query| query.tail = Some(tail));
     assert_eq!(
         (of(tail(1)), of(tail(2))),
         (vec!["c".to_owned()], vec![second.clone(), "c".to_owned()])
     );
-    let of_run = |id| Query {
-        invocation: Some(InvocationId(id)),
-        ..Query::default()
-    };
+    let of_run = |id| query(|query| query.invocation = Some(InvocationId(id)));
     assert_eq!(
         (of(of_run(1)), of(of_run(2))),
         (vec!["a".to_owned(), "c".to_owned()], vec![second.clone()])
     );
-    let since = |since| Query {
-        since_ms: Some(since),
-        ..Query::default()
-    };
+    let since = |since| query(|query| query.since_ms = Some(since));
     assert_eq!(
         (of(since(3000)), of(since(3001))),
         (vec![second.clone(), "c".to_owned()], vec![])
     );
-    let until = |until| Query {
-        until_ms: Some(until),
-        ..Query::default()
-    };
+    let until = |until| query(|query| query.until_ms = Some(until));
     assert_eq!(
         (of(until(1001)), of(until(1000))),
         (vec!["a".to_owned(), second.clone()], vec![])
@@ -227,10 +194,7 @@ fn the_last_lines_come_from_as_many_segments_as_it_takes() {
     let all = texts(root.path(), &Query::default());
     assert!(segments(&directory(root.path(), &name())).unwrap().len() > 5);
     for tail in 0..=51 {
-        let query = Query {
-            tail: Some(tail),
-            ..Query::default()
-        };
+        let query = query(|query| query.tail = Some(tail));
         assert_eq!(texts(root.path(), &query), all[50 - tail.min(50)..], "{tail}");
     }
 }
@@ -273,10 +237,7 @@ fn as_many_lines_are_read_as_the_query_wants() {
     let mut many = lines(&vec!["x"; 30_000], 5);
     store.append(&name(), InvocationId(1), Attempt(1), &mut many).unwrap();
     for (tail, found) in [(20_000, 20_000), (100_000, 30_000)] {
-        let query = Query {
-            tail: Some(tail),
-            ..Query::default()
-        };
+        let query = query(|query| query.tail = Some(tail));
         assert_eq!(texts(root.path(), &query).len(), found);
     }
 }
@@ -297,10 +258,7 @@ fn lines_of_several_functions_are_merged_by_time_and_only_the_newest_are_read() 
         }
     }
     for tail in 1..=70 {
-        let query = Query {
-            tail: Some(tail),
-            ..Query::default()
-        };
+        let query = query(|query| query.tail = Some(tail));
         let found: Vec<String> = read(root.path(), &names, &query).map(|line| line.text).collect();
         assert_eq!(found, all[60 - tail.min(60)..], "{tail}");
     }

@@ -28,8 +28,7 @@ impl Cluster<'_> {
             self.step()?;
         }
         self.end_faults()?;
-        // A commit may be done that fnd takes for failed. So the next fnd may find work in the ledger that this one did not know, and
-        // this one gives the message of such work back each time that the message comes.
+        // A commit may be done that fnd takes for failed. So the next fnd may find work in the ledger that this one did not know.
         self.kill(self.in_doubt.clone())?;
         self.come_to_rest(plan, Duration::ZERO)?;
         self.kill(0..self.machines.len())?;

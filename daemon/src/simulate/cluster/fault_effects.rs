@@ -40,11 +40,28 @@ impl Cluster<'_> {
             }
             ClusterFault::Up(machine) => self.machines[machine].is_down = false,
             ClusterFault::Cut(machine) => {
-                self.machines[machine].wire.cut_since.get_or_insert(now);
+                let wire = &mut self.machines[machine].wire;
+                wire.cut_since.get_or_insert(now);
+                wire.is_unheard = false;
             }
-            ClusterFault::Join(machine) => self.machines[machine].wire.cut_since = None,
+            ClusterFault::CutToServer(machine) => {
+                let wire = &mut self.machines[machine].wire;
+                // A link that is cut in both directions stays so.
+                wire.is_unheard = wire.cut_since.is_none() || wire.is_unheard;
+                wire.cut_since.get_or_insert(now);
+            }
+            ClusterFault::Join(machine) => {
+                let wire = &mut self.machines[machine].wire;
+                (wire.cut_since, wire.is_unheard) = (None, false);
+            }
             ClusterFault::Slow(machine, ms) => self.machines[machine].wire.slow = Some(Duration::from_millis(ms)),
-            ClusterFault::Fast(machine) => self.machines[machine].wire.slow = None,
+            ClusterFault::LateAnswers(machine, ms) => {
+                self.machines[machine].wire.late = Some(Duration::from_millis(ms));
+            }
+            ClusterFault::Fast(machine) => {
+                let wire = &mut self.machines[machine].wire;
+                (wire.slow, wire.late) = (None, None);
+            }
             ClusterFault::Reset(machine) => {
                 let machine = &mut self.machines[machine];
                 machine.link.lose(&mut machine.wire, now);

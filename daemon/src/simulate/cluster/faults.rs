@@ -15,9 +15,13 @@ pub(crate) enum ClusterFault {
     Up(usize),
     /// Nothing goes through between a machine and the server.
     Cut(usize),
+    /// Nothing of a machine reaches the server. Packets of the server still arrive.
+    CutToServer(usize),
     Join(usize),
     /// A packet takes up to so long.
     Slow(usize, u64),
+    /// The same, only on its way to the machine.
+    LateAnswers(usize, u64),
     Fast(usize),
     /// The connection of a machine is reset.
     Reset(usize),
@@ -64,8 +68,10 @@ impl fmt::Display for ClusterFault {
             Self::Down(machine) => write!(f, "machine {machine} goes down"),
             Self::Up(machine) => write!(f, "machine {machine} is there again"),
             Self::Cut(machine) => write!(f, "the link of machine {machine} is cut"),
+            Self::CutToServer(machine) => write!(f, "the server hears nothing more of machine {machine}"),
             Self::Join(machine) => write!(f, "the link of machine {machine} is whole again"),
             Self::Slow(machine, ms) => write!(f, "a packet of machine {machine} takes up to {ms} ms"),
+            Self::LateAnswers(machine, ms) => write!(f, "a packet to machine {machine} takes up to {ms} ms"),
             Self::Fast(machine) => write!(f, "the link of machine {machine} is fast again"),
             Self::Reset(machine) => write!(f, "the connection of machine {machine} is reset"),
             Self::KillServer => f.write_str("the server is killed"),

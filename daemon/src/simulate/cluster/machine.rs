@@ -94,7 +94,7 @@ impl<'a> Machine<'a> {
 
     /// Returns whether nothing hinders its fnd in taking messages.
     pub(super) fn is_fine(&self) -> bool {
-        let is_fast = self.wire.slow.is_none() && self.wire.cut_since.is_none();
+        let is_fast = self.wire.slow.is_none() && self.wire.late.is_none() && self.wire.cut_since.is_none();
         !self.is_held() && is_fast && self.link.is_up()
     }
 

@@ -9,6 +9,7 @@
 //! - `machine`: a machine with its link
 //! - `oracles`: O16 to O20: the promises that hold for each message on every machine
 //! - `plan`: the plan of a seed
+//! - `scenes`: faults that are aimed at messages
 //! - `steps`: lists what can happen next
 
 mod course;
@@ -18,6 +19,7 @@ mod faults;
 mod machine;
 mod oracles;
 mod plan;
+mod scenes;
 mod steps;
 #[cfg(test)]
 mod tests;

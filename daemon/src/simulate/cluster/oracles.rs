@@ -192,7 +192,7 @@ impl MessageOracles {
         self.waiting.clear();
     }
 
-    /// Looks whether what has to go on elsewhere by now does.
+    /// Looks whether the work goes on elsewhere that has to by now.
     pub(super) fn looks(&mut self, bucket: &BucketModel, now: Duration) -> PromiseCheck {
         let mut over = self.waiting.extract_if(.., |_, (_, until)| *until <= now).peekable();
         if over.peek().is_none() {

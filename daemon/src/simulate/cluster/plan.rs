@@ -1,7 +1,8 @@
 //! The plan of a simulation of several machines: what each of them has as its own, the messages, and the faults between them.
 
 use super::faults::{ClusterFault, schedule};
-use crate::simulate::faults::{self, Fault, FaultKinds};
+use super::scenes::aimed;
+use crate::simulate::faults::{self, Fault, FaultKind, FaultKinds};
 use crate::simulate::people::PersonAct;
 use crate::simulate::plan::WorldPlan;
 use crate::simulate::random_streams::RandomStream;
@@ -14,6 +15,8 @@ use fnd_core::mutants::Mutant;
 const STEPS: u32 = 60_000;
 /// Fewest and most messages.
 const MESSAGES: (usize, usize) = (20, 60);
+/// Every second world has scenes, from this seed on: the plans of the smaller seeds that have failed once stay as they were.
+const SCENES_FROM: u64 = 10_000;
 /// A wall clock is set by so many milliseconds at most.
 const CLOCK_MAX_MS: i64 = 60_000;
 
@@ -45,6 +48,14 @@ impl ClusterPlan {
         } else {
             FaultKinds::any(&mut random)
         };
+        // The scenes have random numbers of their own. Attempts that outlast a lease show what goes on beside them.
+        let mut scenes = RandomStream::Scenes.of(seed);
+        let has_scenes = seed >= SCENES_FROM && scenes.bool();
+        let kinds = if has_scenes {
+            kinds.with(FaultKind::LastingWorkers)
+        } else {
+            kinds
+        };
         // A second fnd with the name of the first one takes nothing.
         let has_twin = random.u8(0..8) == 0;
         let name = |machine: usize| {
@@ -57,13 +68,19 @@ impl ClusterPlan {
         };
         let machines = (0..count).map(|machine| (name(machine), own(&mut random, (seed, machine), kinds, lasts_ms)));
         let machines = machines.collect();
+        let messages = messages(&mut random, lasts_ms);
+        let mut faults = schedule(&mut random, count, lasts_ms);
+        if has_scenes {
+            faults.extend(aimed(&mut scenes, count, (&messages, lasts_ms)));
+            faults.sort_by_key(|(at_ms, _)| *at_ms);
+        }
         Self {
             seed,
             steps: STEPS,
             lasts_ms,
             machines,
-            messages: messages(&mut random, lasts_ms),
-            faults: schedule(&mut random, count, lasts_ms),
+            messages,
+            faults,
             #[cfg(feature = "simulate")]
             mutant: None,
         }

@@ -16,6 +16,8 @@ const FLUSH_MS: u64 = 5_000;
 pub(crate) struct ConsumerModel {
     pub(super) name: String,
     pub(super) ack_wait: Duration,
+    /// Its number among all consumers that were made.
+    pub(super) made: u64,
     /// The first message that was never delivered.
     next: u64,
     /// The number of the last delivery.
@@ -55,10 +57,11 @@ pub(super) struct DeliveryNumbers {
 
 impl ConsumerModel {
     /// Returns a consumer that has delivered nothing. One that is made anew has forgotten everything.
-    pub(super) fn new(name: String, ack_wait: Duration) -> Self {
+    pub(super) fn new(name: String, ack_wait: Duration, made: u64) -> Self {
         Self {
             name,
             ack_wait,
+            made,
             next: 1,
             sequence: 0,
             pending: BTreeMap::new(),

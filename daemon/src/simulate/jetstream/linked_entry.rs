@@ -1,6 +1,6 @@
 //! An entry of `[[nats]]` as the thread of fnd knows it: when it is looked for, what was found, and its pull request.
 
-use crate::triggers::nats::fact::{DeliveredMessage, EntryState, NatsFact};
+use crate::triggers::nats::fact::{ConsumerFigures, DeliveredMessage, EntryState, NatsFact};
 use crate::triggers::nats::request::NatsEntry;
 use std::time::Duration;
 
@@ -56,13 +56,20 @@ impl LinkedEntry {
         Some(count)
     }
 
-    /// Takes what was found: `ack_wait` of its consumer.
-    pub(super) fn found(&mut self, found: Result<Duration, String>, now: Duration) -> Vec<NatsFact> {
+    /// Takes what was found: `ack_wait` of its consumer, and when that was made.
+    pub(super) fn found(&mut self, found: Result<(Duration, u64), String>, now: Duration) -> Vec<NatsFact> {
         self.look_at = Some(now + LOOK);
-        let (entry, mut left) = (self.entry.number, 0);
+        let (entry, mut left, mut figures) = (self.entry.number, 0, None);
         let state = match found {
-            Ok(ack_wait) => {
+            Ok((ack_wait, made_ns)) => {
                 self.was_there = true;
+                figures = Some(ConsumerFigures {
+                    pending: 0,
+                    redelivered: 0,
+                    made_ns,
+                    is_paused: false,
+                    paused_until_ms: None,
+                });
                 let problem = None;
                 EntryState::Ready { ack_wait, problem }
             }
@@ -74,7 +81,8 @@ impl LinkedEntry {
         let is_new = self.state.replace(state.clone()).as_ref() != Some(&state);
         let state = is_new.then_some(NatsFact::Entry { entry, state });
         let over = (left > 0).then_some(NatsFact::PullEnded { entry, left });
-        state.into_iter().chain(over).collect()
+        let figures = figures.map(|figures| NatsFact::Figures { entry, figures });
+        state.into_iter().chain(figures).chain(over).collect()
     }
 
     pub(super) fn delivered(&mut self, mut message: Box<DeliveredMessage>) -> NatsFact {

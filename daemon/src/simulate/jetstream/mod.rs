@@ -69,8 +69,8 @@ pub(super) enum ToServer {
 pub(super) enum ToNode {
     /// When the bucket was made.
     Bucket(u64),
-    /// The time for a sign of life of the consumer of an entry, or why there is none.
-    Found(u32, Result<Duration, String>),
+    /// The time for a sign of life of the consumer of an entry and the number of the consumer, or why there is none.
+    Found(u32, Result<(Duration, u64), String>),
     /// The answer to a request.
     Answer(NatsFact),
     /// Somebody writes the key of this node, with this stamp.
@@ -88,6 +88,8 @@ pub(super) struct JetStream {
     /// How often it was started; absent: it does not run.
     pub(super) run: Option<u64>,
     runs: u64,
+    /// Consumers that were made.
+    consumers: u64,
 }
 
 impl JetStream {
@@ -99,6 +101,7 @@ impl JetStream {
             bucket: BucketModel::new(now_ms * 1_000_000),
             run: Some(1),
             runs: 1,
+            consumers: 0,
         }
     }
 
@@ -204,17 +207,20 @@ impl JetStream {
         Some((found, sequence))
     }
 
-    fn find(&mut self, entry: &NatsEntry, was_there: bool) -> Result<Duration, String> {
+    fn find(&mut self, entry: &NatsEntry, was_there: bool) -> Result<(Duration, u64), String> {
         let rules = &entry.rules;
+        let next = self.consumers + 1;
         let stream = self.stream(entry).filter(|stream| stream.created_ns().is_some());
         let stream = stream.ok_or_else(|| "there is no such stream".to_owned())?;
         if stream.consumer.is_none() {
             if was_there && !rules.is_own_consumer {
                 return Err("the consumer is gone".to_owned());
             }
-            stream.consumer = Some(ConsumerModel::new(rules.consumer.clone(), rules.ack_wait));
+            stream.consumer = Some(ConsumerModel::new(rules.consumer.clone(), rules.ack_wait, next));
         }
-        Ok(rules.ack_wait)
+        let made = stream.consumer.as_ref().map_or(0, |consumer| consumer.made);
+        self.consumers = self.consumers.max(made);
+        Ok((rules.ack_wait, made))
     }
 
     fn stream(&mut self, entry: &NatsEntry) -> Option<&mut StreamModel> {

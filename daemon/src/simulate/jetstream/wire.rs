@@ -20,8 +20,12 @@ pub(in crate::simulate) struct Wire {
     down: VecDeque<(Duration, ToNode)>,
     /// The longest way of a packet, where the link is slow.
     pub(in crate::simulate) slow: Option<Duration>,
+    /// The longest way of a packet to the node, where only answers are late.
+    pub(in crate::simulate) late: Option<Duration>,
     /// Since when nothing goes through.
     pub(in crate::simulate) cut_since: Option<Duration>,
+    /// Whether only the way to the server is cut: packets of the server still arrive.
+    pub(in crate::simulate) is_unheard: bool,
     /// The server was killed, and the node does not know it yet: packets of the node are lost.
     is_reset: bool,
 }
@@ -34,13 +38,15 @@ impl Wire {
             up: VecDeque::new(),
             down: VecDeque::new(),
             slow: None,
+            late: None,
             cut_since: None,
+            is_unheard: false,
             is_reset: false,
         }
     }
 
     pub(super) fn ask(&mut self, asked: ToServer, now: Duration) {
-        let at = self.arrives(self.up.back().map(|(at, ..)| *at), now);
+        let at = self.arrives(self.up.back().map(|(at, ..)| *at), (self.slow, now));
         if !self.is_reset {
             self.up.push_back((at, self.connection, asked));
         }
@@ -48,14 +54,14 @@ impl Wire {
 
     /// Sends something to the node. It is lost if that connection is closed.
     pub(in crate::simulate) fn say(&mut self, connection: u64, said: ToNode, now: Duration) {
-        let at = self.arrives(self.down.back().map(|(at, _)| *at), now);
+        let at = self.arrives(self.down.back().map(|(at, _)| *at), (self.late.or(self.slow), now));
         if connection == self.connection {
             self.down.push_back((at, said));
         }
     }
 
-    fn arrives(&mut self, last: Option<Duration>, now: Duration) -> Duration {
-        let longest = self.slow.unwrap_or(FAST);
+    fn arrives(&mut self, last: Option<Duration>, (longest, now): (Option<Duration>, Duration)) -> Duration {
+        let longest = longest.unwrap_or(FAST);
         let at = now + longest.mul_f64(self.random.f64());
         last.map_or(at, |last| last.max(at))
     }
@@ -73,17 +79,24 @@ impl Wire {
 
     /// Returns whether something has arrived at the server, and at the node.
     pub(in crate::simulate) fn has_arrived(&self, now: Duration) -> (bool, bool) {
-        let goes = self.cut_since.is_none();
         let up = self.up.front().is_some_and(|(at, ..)| *at <= now);
         let down = self.down.front().is_some_and(|(at, _)| *at <= now);
-        (goes && up, goes && down)
+        (self.goes_up() && up, self.goes_down() && down)
     }
 
     /// Returns when something arrives that has not arrived yet.
     pub(in crate::simulate) fn wakes_at(&self, now: Duration) -> Option<Duration> {
-        let up = self.up.iter().map(|(at, ..)| *at);
-        let all = up.chain(self.down.iter().map(|(at, _)| *at));
-        all.filter(|at| self.cut_since.is_none() && *at > now).min()
+        let up = self.up.iter().filter(|_| self.goes_up()).map(|(at, ..)| *at);
+        let down = self.down.iter().filter(|_| self.goes_down()).map(|(at, _)| *at);
+        up.chain(down).filter(|at| *at > now).min()
+    }
+
+    fn goes_up(&self) -> bool {
+        self.cut_since.is_none()
+    }
+
+    fn goes_down(&self) -> bool {
+        self.cut_since.is_none() || self.is_unheard
     }
 
     /// Takes something that has arrived at the server: the first packet about one of the streams, or about the bucket.

@@ -18,6 +18,16 @@ pub(crate) struct AnsweredAct {
     pub(crate) heard: ActAnswer,
 }
 
+impl AnsweredAct {
+    /// Returns the number of the function whose build has failed, if the person was told that.
+    pub(crate) fn failed_build(&self) -> Option<u8> {
+        match (&self.act, &self.heard) {
+            (PersonAct::Rebuild(function, _), ActAnswer::Failed) => Some(*function),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum ActAnswer {
     Answer(Answer),

@@ -119,7 +119,9 @@ pub(crate) const MESSAGE_FUNCTIONS: [MessageFunction; 3] = [
         name: "f8",
         stream: ("F8", false),
         begins_again: true,
-        manifest: "[retry]\nretries = 4\non = [\"error\", \"transient\", \"signal\", \"interrupted\"]\n\
+        // A short pause: another machine begins as soon as it may.
+        manifest: "[retry]\nretries = 4\ninterval = \"200ms\"\n\
+            on = [\"error\", \"transient\", \"signal\", \"interrupted\"]\n\
             [[nats]]\nsubject = \"f8\"\nstream = \"F8\"\nack_wait = \"13s\"\n",
     },
     MessageFunction {

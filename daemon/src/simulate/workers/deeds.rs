@@ -59,6 +59,7 @@ impl Deeds {
 /// Draws how long something takes.
 pub(super) fn takes(random: &mut Rng, temper: Temper) -> Duration {
     let ms = match random.u8(0..100) {
+        60.. if temper.lasts => random.u64(3_000..25_000),
         // In the same instant as other things.
         0..10 => 0,
         10..70 => random.u64(1..50),
@@ -71,7 +72,7 @@ pub(super) fn takes(random: &mut Rng, temper: Temper) -> Duration {
 
 /// A process gets SIGTERM: it ends soon, as it likes, or does as if nothing had happened.
 pub(super) fn term(deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
-    if turn.temper.slow && turn.random.u8(0..4) == 0 {
+    if (turn.temper.slow && turn.random.u8(0..4) == 0) || (turn.temper.lasts && turn.random.bool()) {
         return;
     }
     deeds.clear();

@@ -35,6 +35,8 @@ pub(crate) struct Temper {
     pub(crate) dies: bool,
     /// They may break the worker protocol.
     pub(crate) lies: bool,
+    /// They often run for longer than a lease, and ignore SIGTERM.
+    pub(crate) lasts: bool,
 }
 
 /// The moment of a step, and the things that the step may use.

@@ -61,9 +61,6 @@ pub(super) struct AuditStore {
 impl AuditStore {
     /// Opens the database, or makes it. A damaged one is kept under another name, which says the time. The text that is
     /// returned says what is missing.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(super) fn open(
         StorePlaces { state, run }: &StorePlaces,
         now_ms: u64,
@@ -171,9 +168,6 @@ impl AuditStore {
     }
 
     /// Forgets entries that are too old, and while the database is too large the oldest of the kind that uses most.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(super) fn forget(&mut self, now_ms: u64, keep_for: Duration, bytes_max: u64) -> rusqlite::Result<()> {
         let keep_ms = u64::try_from(keep_for.as_millis()).unwrap_or(u64::MAX);
         let before_ms = now_ms.saturating_sub(keep_ms);
@@ -224,9 +218,6 @@ impl AuditStore {
 }
 
 /// Lists a page, newest first; empty if there is no database.
-///
-/// # Errors
-/// From SQLite.
 pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditList> {
     let nothing = AuditList {
         entries: Vec::new(),

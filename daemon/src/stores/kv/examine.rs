@@ -5,7 +5,7 @@ use super::store::{KvStore, OpenError, asides, check_pages, check_values, check_
 use crate::database;
 use crate::stores::database::StorePlaces;
 use fnd_core::kv::Totals;
-use fnd_core::verify_report::{Examined, LedgerFinding, Severity};
+use fnd_core::verify_report::{Examined, FindingLevel, LedgerFinding};
 use fnd_wire::units::counted;
 use rusqlite::Connection;
 use std::fs::File;
@@ -21,7 +21,7 @@ pub(crate) fn site(places: &StorePlaces, repair: bool, examined: &mut Examined) 
     let path = places.state.join(super::FILE);
     if repair && let Err(error) = mend(places, &path, examined) {
         let what = format!("failed to repair `{}`: {}", path.display(), crate::chain(&error));
-        examined.findings.push(finding(Severity::Error, what, None));
+        examined.findings.push(finding(FindingLevel::Error, what, None));
     }
     examined
         .findings
@@ -39,7 +39,7 @@ pub(crate) fn site(places: &StorePlaces, repair: bool, examined: &mut Examined) 
             aside.display()
         );
         let fix = format!("keep it elsewhere if it is needed, then: rm {}*", aside.display());
-        examined.findings.push(finding(Severity::Warning, what, Some(fix)));
+        examined.findings.push(finding(FindingLevel::Warning, what, Some(fix)));
     }
 }
 
@@ -73,7 +73,7 @@ fn mend(places: &StorePlaces, path: &Path, examined: &mut Examined) -> Result<()
 fn damaged(path: &Path, what: &str) -> LedgerFinding {
     let what = format!("`{}` is damaged: {what}", path.display());
     let fix = format!("stop fnd, then: {REPAIR} (or restore a backup)");
-    finding(Severity::Error, what, Some(fix))
+    finding(FindingLevel::Error, what, Some(fix))
 }
 
 /// Checks a database file, such as one extracted from a backup. Its rows are its keys.
@@ -83,7 +83,7 @@ pub(crate) fn file(path: &Path, examined: &mut Examined) {
     examined.rows = totals.map(|totals| totals.keys);
 }
 
-fn finding(level: Severity, what: String, fix: Option<String>) -> LedgerFinding {
+fn finding(level: FindingLevel, what: String, fix: Option<String>) -> LedgerFinding {
     LedgerFinding {
         level,
         check: CHECK.to_owned(),
@@ -96,7 +96,7 @@ fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
     let shown = path.display();
     if !path.exists() {
         let what = format!("there is no `{shown}`: nothing has been written to the state yet");
-        return (finding(Severity::Ok, what, None), Some(Totals::default()));
+        return (finding(FindingLevel::Ok, what, None), Some(Totals::default()));
     }
     let read = database::open_read_only(path).and_then(|db| {
         check_version(&db)?;
@@ -114,19 +114,19 @@ fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
     match read {
         Ok((_, Some(why))) => {
             let what = format!("`{}` is not used: {why}", path.display());
-            (finding(Severity::Error, what, Some(REPAIR.to_owned())), None)
+            (finding(FindingLevel::Error, what, Some(REPAIR.to_owned())), None)
         }
         Ok((totals, None)) => {
             let keys = counted(totals.keys, "key", "keys");
             let what = format!("`{shown}` is whole: {keys}, {} bytes", totals.bytes);
-            (finding(Severity::Ok, what, None), Some(totals))
+            (finding(FindingLevel::Ok, what, None), Some(totals))
         }
         Err(error) if database::is_damage(&error) => {
             let error = error.to_string();
             (damaged(path, &error), None)
         }
         Err(error) => (
-            finding(Severity::Error, format!("`{shown}` cannot be read: {error}"), None),
+            finding(FindingLevel::Error, format!("`{shown}` cannot be read: {error}"), None),
             None,
         ),
     }

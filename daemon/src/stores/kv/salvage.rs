@@ -77,9 +77,6 @@ fn readable(path: &Path) -> Option<Connection> {
 }
 
 /// Returns why the state is held until somebody confirms that.
-///
-/// # Errors
-/// From SQLite.
 pub(super) fn hold(db: &Connection) -> rusqlite::Result<Option<String>> {
     if !db.table_exists(None, "hold")? {
         return Ok(None);
@@ -88,9 +85,6 @@ pub(super) fn hold(db: &Connection) -> rusqlite::Result<Option<String>> {
 }
 
 /// Ends the hold. Returns why there was one.
-///
-/// # Errors
-/// From SQLite.
 pub(super) fn confirm(db: &Connection) -> rusqlite::Result<Option<String>> {
     let why = hold(db)?;
     if why.is_some() {

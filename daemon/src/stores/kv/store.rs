@@ -110,9 +110,6 @@ impl KvStore {
     }
 
     /// Returns why the state is not used: its files were changed by somebody, or what they have is not confirmed.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(super) fn hold(&mut self) -> rusqlite::Result<Option<String>> {
         let wrong = self.base.wrong();
         if wrong.is_some() || !self.is_held {
@@ -171,9 +168,6 @@ impl KvStore {
     }
 
     /// Writes a row as it is, to find out whether the disk takes writes.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(super) fn probe(&mut self) -> rusqlite::Result<()> {
         self.base.db.execute("UPDATE floor SET version = version", [])?;
         self.base.written();
@@ -181,9 +175,6 @@ impl KvStore {
     }
 
     /// Performs a request that changes nothing.
-    ///
-    /// # Errors
-    /// From SQLite.
     pub(super) fn read(&self, ask: &KvRequest) -> rusqlite::Result<Result<KvResponse, KvRefusal>> {
         read(&self.base.db, ask)
     }
@@ -218,9 +209,6 @@ pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Removes entries whose value is not what was written.
-///
-/// # Errors
-/// From SQLite.
 pub(super) fn remove_damaged(db: &Connection) -> rusqlite::Result<()> {
     let mut damaged: Vec<i64> = Vec::new();
     let mut statement = db.prepare("SELECT value, checksum, rowid FROM entry")?;

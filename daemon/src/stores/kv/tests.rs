@@ -5,7 +5,7 @@ use super::{FILE, StateStore, examine};
 use crate::stores::database::StorePlaces;
 use fnd_core::api::StateKeys;
 use fnd_core::kv::{BYTES_MAX, KvCondition, KvRefusal, KvRequest, KvResponse};
-use fnd_core::verify_report::{Examined, Severity};
+use fnd_core::verify_report::{Examined, FindingLevel};
 use fnd_manifest::state_key::StateKey;
 use proptest::prelude::*;
 use rusqlite::Connection;
@@ -214,13 +214,13 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
     std::fs::write(&path, &bytes).unwrap();
     let mut examined = Examined::default();
     examine::file(&path, &mut examined);
-    assert_eq!((examined.findings[0].level, examined.rows), (Severity::Error, None));
+    assert_eq!((examined.findings[0].level, examined.rows), (FindingLevel::Error, None));
     let mut store = open(directory.path());
     assert!(store.hold().unwrap().unwrap().contains("could be read"));
     let mut examined = Examined::default();
     examine::site(&places(directory.path()), false, &mut examined);
-    let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
-    assert_eq!(levels, [Severity::Error, Severity::Warning], "{examined:?}");
+    let levels: Vec<FindingLevel> = examined.findings.iter().map(|finding| finding.level).collect();
+    assert_eq!(levels, [FindingLevel::Error, FindingLevel::Warning], "{examined:?}");
     confirm(directory.path());
     assert_eq!(store.hold().unwrap(), None);
     let read = page(ask(&mut store, keys("a", "", None, 1000))).keys;
@@ -233,8 +233,8 @@ fn a_damaged_file_is_set_aside_and_a_newer_one_is_left_alone() {
     assert!(std::fs::read(&aside[0]).unwrap() == bytes, "nothing of it is lost");
     let mut examined = Examined::default();
     examine::site(&places(directory.path()), false, &mut examined);
-    let levels: Vec<Severity> = examined.findings.iter().map(|finding| finding.level).collect();
-    assert_eq!(levels, [Severity::Ok, Severity::Warning], "{examined:?}");
+    let levels: Vec<FindingLevel> = examined.findings.iter().map(|finding| finding.level).collect();
+    assert_eq!(levels, [FindingLevel::Ok, FindingLevel::Warning], "{examined:?}");
     drop(store);
     for (version, words) in [(VERSION + 1, "a newer fnd"), (VERSION - 1, "a development version")] {
         let db = Connection::open(&path).unwrap();

@@ -35,8 +35,6 @@ pub(crate) struct RequestFacts {
 }
 
 impl RequestFacts {
-    /// Reads the facts.
-    ///
     /// # Errors
     /// [`Code::BadRequest`] if the path or the host cannot be read.
     pub(crate) fn read(parts: &Parts, peer: &Peer, trusted: &Trusted) -> Result<Self, Refusal> {

@@ -5,7 +5,6 @@ use super::outcome::EndOutcome;
 use super::outgoing::EndTargets;
 use super::release::{PublishFailed, ReleaseFailed};
 use super::search::ClaimSearch;
-use super::view::MessageCounters;
 use super::wanted::WantedEntry;
 use fnd_core::api::ReleasedClaim;
 use fnd_core::records::{InvocationRecord, MessageMark};
@@ -30,12 +29,30 @@ pub(super) struct FunctionBook {
     pub(super) group: Option<Arc<str>>,
 }
 
+/// Counters of the messages of a function since fnd started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct MessageCounters {
+    /// Messages that the server had delivered before: `fnd_nats_redelivered_total`.
+    pub(crate) redelivered: u64,
+    /// Attempts that were ended because the lease was not renewed in time: `fnd_nats_leases_lost_total`.
+    pub(crate) leases_lost: u64,
+    /// Claims that the register has refused: `fnd_nats_claims_refused_total`.
+    pub(crate) claims_refused: u64,
+    /// Messages that were acknowledged because the work of another message with the same identity has ended:
+    /// `fnd_nats_duplicates_total`.
+    pub(crate) duplicates: u64,
+    /// Messages that were acknowledged because `when` does not hold: `fnd_nats_skipped_total`.
+    pub(crate) skipped: u64,
+}
+
 pub(super) struct EntryBook {
     pub(super) function: FunctionName,
     pub(super) wanted: WantedEntry,
     /// Absent: the thread has said nothing of it since the connection began.
     pub(super) state: Option<EntryState>,
     pub(super) figures: Option<ConsumerFigures>,
+    /// When its consumer was made, as the thread has found it last.
+    pub(super) made_ns: Option<u64>,
     /// Messages that were asked for and have not come.
     pub(super) asked: usize,
     /// When the last of them were asked for.
@@ -60,8 +77,8 @@ pub(super) struct OpenMessage {
     pub(super) is_asking: bool,
     /// Whether the server has not answered its acknowledgement in time.
     pub(super) is_unanswered: bool,
-    /// Whether its stream may have been made anew since its delivery, which was before this connection.
-    pub(super) is_doubtful: bool,
+    /// Whether the address of its last delivery still means it.
+    pub(super) address: KnownAddress,
     /// Whether an attempt of it ends with the lease.
     pub(super) is_leased: bool,
     /// How long its last attempt may go on after a renewal; absent: it has no lease.
@@ -123,6 +140,19 @@ pub(super) enum KnownClaim {
     Unknown,
 }
 
+/// Whether the address of a message still means that message.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum KnownAddress {
+    #[default]
+    Good,
+    /// The message was delivered before this connection, or its consumer was made anew since, and its stream perhaps too.
+    Doubtful,
+    /// The same, and nobody could say: a right is missing, for instance. It is asked once more at the end.
+    Unsaid,
+    /// The stream has another message there, or none.
+    Gone,
+}
+
 /// A claim of another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SeenClaim {
@@ -173,6 +203,8 @@ pub(super) enum Question {
     EndForsaken(Arc<str>),
     /// The message of a stream is read in whose place a message is to be ended.
     PlaceOfEnd(InvocationId),
+    /// The same, of a message for which a sign of life is due; with the time at which the connection began.
+    PlaceOfLife(InvocationId, Duration),
     /// A delivery is ended. Absent: it has no row in the ledger, and if this fails it comes again.
     Settle(Option<InvocationId>),
     /// The key of this node is read at its beginning, or because a renewal was refused; with the time of the question.
@@ -202,6 +234,7 @@ impl EntryBook {
             wanted,
             state: None,
             figures: None,
+            made_ns: None,
             asked: 0,
             asked_at: Duration::ZERO,
             here: 0,
@@ -222,7 +255,7 @@ impl OpenMessage {
             claim: KnownClaim::None,
             is_asking: false,
             is_unanswered: false,
-            is_doubtful: false,
+            address: KnownAddress::Good,
             is_leased: false,
             lease: None,
             adopts: None,
@@ -256,10 +289,11 @@ impl OpenMessage {
         !(self.is_ending() && (self.mark.is_accepted || self.is_unanswered))
     }
 
-    /// Says whether the server gets signs of life for it. It waits for none for what it has forgotten. If nobody answers the
-    /// acknowledgement, another message may have the address, and would never be delivered again.
+    /// Says whether the server gets signs of life for it. The server waits for none of a message that it has forgotten. If nobody
+    /// answers the acknowledgement, another message may have the address, and would never be delivered again. Or it has it for sure.
     pub(super) fn signals(&self) -> bool {
-        !(self.mark.is_accepted || (self.is_ending() && self.is_unanswered))
+        let is_over = self.mark.is_accepted || (self.is_ending() && self.is_unanswered);
+        !is_over && self.address != KnownAddress::Gone
     }
 
     /// Says whether its final record is on the disk.

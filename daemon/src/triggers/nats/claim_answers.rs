@@ -25,7 +25,7 @@ pub(super) enum FoundClaim {
     Unreadable(String),
 }
 
-/// Says what a claim that was read is to this node.
+/// Says whose a claim is that was read.
 pub(super) fn found_claim(found: Option<&FoundKey>, (node, id): (&str, InvocationId)) -> FoundClaim {
     let Some(found) = found else { return FoundClaim::Absent };
     match ClaimRecord::read(&found.value) {
@@ -134,7 +134,7 @@ impl Messages {
             {
                 self.is_elsewhere(id, purpose, claim.node);
             }
-            // Also if it is what was to be written: an attempt that begins now has its limit from now on, and the server may have
+            // Also if the claim already says all that: an attempt that begins now has its limit from now on, and the server may have
             // been away since.
             FoundClaim::Own(claim, revision) => {
                 message.claim = KnownClaim::Written(claim, revision);

@@ -8,13 +8,12 @@
 //! ```
 
 use super::acceptance::REFUSED;
-use super::books::{OpenMessage, SeenClaim};
+use super::books::{KnownAddress, MessageCounters, OpenMessage, SeenClaim};
 use super::fact::DeliveredMessage;
 use super::proofs::ReadClaim;
 use super::request::{AckSignal, NatsRequest};
 use super::search::key_of;
 use super::submission::view;
-use super::view::MessageCounters;
 use super::{MessageEffect, Messages};
 use fnd_core::records::StreamPlace;
 use fnd_core::run::Now;
@@ -29,6 +28,13 @@ use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The row of a message in the ledger, as it was read.
+struct KnownRow {
+    id: InvocationId,
+    place: StreamPlace,
+    step: LocalStep,
+}
+
 /// A delivery of which it is not decided yet what to do.
 pub(super) struct PendingDelivery {
     /// The id of its invocation, if it becomes one.
@@ -39,7 +45,7 @@ pub(super) struct PendingDelivery {
     is_wanted: bool,
     pub(super) key: Arc<str>,
     /// The answer of the ledger about the message; absent: the ledger was not asked.
-    local: Option<Option<(StreamPlace, LocalStep)>>,
+    local: Option<Option<KnownRow>>,
     pub(super) claim: ReadClaim,
     /// When the claim was read.
     pub(super) claim_at: Duration,
@@ -123,7 +129,11 @@ impl Messages {
         };
         match known {
             Ok(known) => {
-                pending.local = Some(known.map(|known| (known.mark.place, known.step)));
+                pending.local = Some(known.map(|known| KnownRow {
+                    id: known.id,
+                    place: known.mark.place,
+                    step: known.step,
+                }));
                 self.weigh(now, number);
             }
             // The ledger is busy or fails: others may be able to run it.
@@ -154,7 +164,9 @@ impl Messages {
                 let key = Arc::clone(&pending.key);
                 return self.out.push(MessageEffect::LookUp(number, function, key));
             }
-            (None, Some(known)) => known.as_ref().map(|(place, step)| LocalMessage { place, step: *step }),
+            (None, Some(known)) => known
+                .as_ref()
+                .map(|KnownRow { place, step, .. }| LocalMessage { place, step: *step }),
         };
         let takes_work = self.functions.get(&function).is_some_and(|book| book.takes_work);
         let step = decide(&Delivery {
@@ -230,11 +242,15 @@ impl Messages {
         };
         let ack = pending.message.ack;
         let Some((id, message)) = open.and_then(|id| Some((id, self.open.get_mut(&id)?))) else {
-            // The ledger has a row that is not in the books. It is not lost: the next fnd has it.
+            // The ledger has a row that is not in the books: its commit was done, and this fnd was told that it was not. Nothing of it
+            // has begun here. Without the row, the next delivery is accepted as a new one.
+            if let Some(row) = pending.local.flatten().filter(is_stray) {
+                self.out.push(MessageEffect::Withdraw(row.id));
+            }
             return self.give_back(ack, REFUSED);
         };
         message.mark.ack = Arc::clone(&ack);
-        message.is_doubtful = false;
+        message.address = KnownAddress::Good;
         let memory = MessageMemory::Renewed {
             id,
             ack: Arc::clone(&ack),
@@ -246,6 +262,11 @@ impl Messages {
         let signal = AckSignal::Progress;
         self.out.push(MessageEffect::Send(NatsRequest::Signal { ack, signal }));
     }
+}
+
+/// Says whether a row is of work that this fnd does not have. That of an end is told by the next fnd.
+fn is_stray(row: &KnownRow) -> bool {
+    row.step == LocalStep::Open
 }
 
 #[cfg(test)]

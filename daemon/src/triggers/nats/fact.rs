@@ -101,7 +101,11 @@ pub enum EntryState {
 pub struct ConsumerFigures {
     pub pending: u64,
     pub redelivered: u64,
+    /// When it was made, nanoseconds since 1970.
+    pub made_ns: u64,
     pub is_paused: bool,
+    /// When its pause is over, Unix milliseconds; absent: it is not paused, or the server does not say.
+    pub paused_until_ms: Option<u64>,
 }
 
 /// A message that the server has delivered.

@@ -6,7 +6,6 @@ use super::books::{KnownClaim, OpenMessage, Question};
 use super::claim_answers::{FoundClaim, found_claim};
 use super::fact::{FoundKey, WriteRefused};
 use super::node::NodeKey;
-use super::request::NatsRequest;
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
 use fnd_wire::ids::InvocationId;
@@ -54,10 +53,7 @@ impl Messages {
     pub(super) fn forsake(&mut self, key: Arc<str>, id: InvocationId) {
         self.forsaken.insert(Arc::clone(&key), id);
         if self.connection.is_ready() {
-            self.ask(Question::ReadForsaken(Arc::clone(&key)), |number| NatsRequest::Read {
-                number,
-                key,
-            });
+            self.ask_for_key(Question::ReadForsaken(Arc::clone(&key)), key);
         }
     }
 
@@ -104,6 +100,7 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
+    use super::super::request::NatsRequest;
     use super::super::tests::{at, claim, found, open_message, sent, server, up, wrote_claim};
     use super::*;
 

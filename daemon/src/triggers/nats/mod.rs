@@ -17,6 +17,7 @@
 //!
 //! Files:
 //! - `acceptance`: from a delivery, or the claim of another node on it, to an invocation on the disk
+//! - `addresses`: whether the address of a message still means that message
 //! - `attempts`: attempts of messages: whether they may begin, their workers, and messages that are given back
 //! - `beats`: the actions that are due: signs of life, the fence, repeated ends
 //! - `books`: the tables of functions, entries, messages and questions
@@ -51,6 +52,7 @@
 //! - `wanted`: the messages that a function wants, and what it makes of one
 
 mod acceptance;
+mod addresses;
 mod attempts;
 mod beats;
 mod books;
@@ -86,13 +88,13 @@ mod tests;
 mod view;
 mod wanted;
 
-pub(crate) use books::MessageAttempt;
+pub(crate) use books::{MessageAttempt, MessageCounters};
 pub(crate) use outgoing::EndedInvocation;
 pub(crate) use problems::NatsProblem;
 pub(crate) use release::{PublishFailed, ReleaseFailed};
 #[cfg(test)]
 pub(crate) use view::FunctionFigures;
-pub(crate) use view::{MessageCounters, NatsFigures};
+pub(crate) use view::NatsFigures;
 pub(crate) use wanted::WantedMessages;
 
 use books::{EntryBook, FunctionBook, OpenMessage, Question, SeenClaim};
@@ -120,6 +122,8 @@ pub(crate) enum MessageEffect {
     StartAgain,
     /// Ask the ledger for the message of a function with this key; [`Messages::known`] gets the answer with the number.
     LookUp(u64, FunctionName, Arc<str>),
+    /// Delete an invocation from the ledger of which nothing has begun, and which the supervisor does not have.
+    Withdraw(InvocationId),
     /// Submit this; [`Messages::refused`] follows if the supervisor does not take it, else [`Messages::stored`].
     Submit(Box<Submit>),
     /// Submit this for a caller that waits, whose answer goes to this inbox: [`Messages::answered`]. Absent: nobody waits.
@@ -201,7 +205,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Returns the effects of what was handled, in order, and forgets them.
+    /// Returns the effects in their order, and forgets them.
     pub(crate) fn take_effects(&mut self) -> Vec<MessageEffect> {
         std::mem::take(&mut self.out)
     }
@@ -225,7 +229,7 @@ impl Messages {
     /// Handles a fact. `id` is for the invocation, if the fact is a delivery that becomes one.
     pub(crate) fn fact(&mut self, now: Now, fact: NatsFact, id: InvocationId) {
         if self.node.is_none() {
-            return; // what a thread says that was asked to end
+            return; // a fact of a thread that was asked to end
         }
         self.has_new_room = true;
         match fact {
@@ -234,11 +238,7 @@ impl Messages {
             NatsFact::Disconnected(why) => self.disconnected(now, why),
             NatsFact::ServerError(why) => self.connection.complains(why),
             NatsFact::Entry { entry, state } => self.entry_is(entry, state),
-            NatsFact::Figures { entry, figures } => {
-                if let Some(entry) = self.entries.get_mut(&entry) {
-                    entry.figures = Some(figures);
-                }
-            }
+            NatsFact::Figures { entry, figures } => self.figures_are(entry, figures),
             NatsFact::Delivered(message) => self.delivered(now, *message, id),
             NatsFact::PullEnded { entry, left } => {
                 if let Some(entry) = self.entries.get_mut(&entry) {
@@ -265,6 +265,20 @@ impl Messages {
         let number = self.next_number();
         self.questions.insert(number, question);
         self.out.push(MessageEffect::Send(request(number)));
+    }
+
+    /// Asks for a key of the bucket.
+    fn ask_for_key(&mut self, question: Question, key: Arc<str>) {
+        self.ask(question, |number| NatsRequest::Read { number, key });
+    }
+
+    /// Asks for the message with this sequence in a stream.
+    fn ask_for_message(&mut self, question: Question, (stream, sequence): (Arc<str>, u64)) {
+        self.ask(question, |number| NatsRequest::ReadMessage {
+            number,
+            stream,
+            sequence,
+        });
     }
 
     /// Writes a key of the bucket in place of this revision; absent: there must be no such key.

@@ -34,7 +34,7 @@ pub struct EndedInvocation {
     pub(crate) payload: Option<Payload>,
 }
 
-/// Returns what is published of an ended invocation.
+/// Returns the messages that are published about an ended invocation.
 pub(super) fn outgoing(targets: &EndTargets, ended: &EndedInvocation) -> Vec<OutgoingMessage> {
     let record = &ended.record;
     // Functions that send each other messages are a chain of calls, which has an end.

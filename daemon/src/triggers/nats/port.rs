@@ -14,12 +14,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::Receiver;
 
-/// The thread, if `[events.nats]` needs one.
 pub(crate) struct NatsPort {
     /// Knows the messages that are done.
     reader: LedgerReader,
     /// fnd's own state directory.
     pub(crate) state: PathBuf,
+    pub(crate) thread: ThreadPort,
+}
+
+/// The thread, if `[events.nats]` needs one.
+pub(crate) struct ThreadPort {
+    start: StartThread,
     link: NatsLink,
     facts: Option<Receiver<NatsFact>>,
     /// The request to connect for which the kernel gave no thread.
@@ -28,11 +33,12 @@ pub(crate) struct NatsPort {
     is_stopped: bool,
 }
 
-impl NatsPort {
-    pub(crate) fn new(link: NatsLink, reader: LedgerReader, state: PathBuf) -> Self {
+type StartThread = fn() -> io::Result<(NatsLink, Receiver<NatsFact>)>;
+
+impl ThreadPort {
+    fn new(link: NatsLink, start: StartThread) -> Self {
         Self {
-            reader,
-            state,
+            start,
             link,
             facts: None,
             unsent: None,
@@ -60,7 +66,7 @@ impl NatsPort {
             }
             // The one before was asked to end, which may take it some seconds. Nobody listens to it any more.
             self.facts = None;
-            let (link, facts) = match NatsLink::start() {
+            let (link, facts) = match (self.start)() {
                 Ok(started) => started,
                 Err(error) => {
                     self.unsent = Some(request);
@@ -100,6 +106,23 @@ impl NatsPort {
         }
     }
 
+    /// Ends the thread, once what was handed over before is sent.
+    pub(crate) fn end(&mut self) {
+        if let Some(facts) = self.facts.take() {
+            self.link.stop(facts);
+        }
+    }
+}
+
+impl NatsPort {
+    pub(crate) fn new(link: NatsLink, reader: LedgerReader, state: PathBuf) -> Self {
+        Self {
+            reader,
+            state,
+            thread: ThreadPort::new(link, NatsLink::start),
+        }
+    }
+
     /// Asks the ledger for the message of a function with this key; `known` gets the answer, or why there is none.
     pub(crate) fn look_up(
         &self,
@@ -127,13 +150,6 @@ impl NatsPort {
             read(ended(&reader, id).await.map_err(|error| error.to_string()));
         });
     }
-
-    /// Ends the thread, once what was handed over before is sent.
-    pub(crate) fn end(&mut self) {
-        if let Some(facts) = self.facts.take() {
-            self.link.stop(facts);
-        }
-    }
 }
 
 /// Reads an ended invocation with its result and its payload.
@@ -149,4 +165,45 @@ async fn ended(reader: &LedgerReader, id: InvocationId) -> Result<Option<Box<End
         record,
         payload: stored.payload,
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::link::DetachedThread;
+    use super::super::tests::connect_to;
+    use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static STARTED: RefCell<Option<DetachedThread>> = const { RefCell::new(None) };
+    }
+
+    fn connect() -> NatsRequest {
+        NatsRequest::Connect(Box::new(connect_to(&["nats://127.0.0.1"])))
+    }
+
+    #[test]
+    fn a_request_to_connect_for_which_there_was_no_thread_is_sent_when_there_is_one() {
+        let mut thread = ThreadPort::new(NatsLink::idle(), || Err(io::Error::other("no thread")));
+        assert!(!thread.send(NatsRequest::Stop).unwrap(), "nobody would answer");
+        assert!(thread.send(connect()).is_err() && thread.start_again().is_err());
+        thread.start = || {
+            let (link, facts, ends) = NatsLink::detached();
+            STARTED.set(Some(ends));
+            Ok((link, facts))
+        };
+        assert!(thread.start_again().unwrap());
+        let mut ends = STARTED.take().expect("it was started");
+        assert!(matches!(ends.waiting.try_recv(), Ok(NatsRequest::Connect(_))));
+        assert!(!thread.start_again().unwrap(), "nothing is left to send");
+        assert!(ends.waiting.try_recv().is_err());
+    }
+
+    #[test]
+    fn a_request_to_stop_is_not_followed_by_a_start() {
+        let mut thread = ThreadPort::new(NatsLink::idle(), || Err(io::Error::other("no thread")));
+        assert!(thread.send(connect()).is_err());
+        let _ = thread.send(NatsRequest::Stop);
+        assert!(!thread.start_again().unwrap());
+    }
 }

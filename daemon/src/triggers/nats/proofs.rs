@@ -3,7 +3,6 @@
 
 use super::books::Question;
 use super::fact::{FoundKey, FoundMessage};
-use super::request::NatsRequest;
 use super::search::{key_of, view_of_found};
 use super::{MessageEffect, Messages};
 use fnd_core::run::Now;
@@ -38,10 +37,7 @@ impl Messages {
             return;
         };
         let key = Arc::clone(&pending.key);
-        self.ask(Question::ClaimOfDelivery(number), |number| NatsRequest::Read {
-            number,
-            key,
-        });
+        self.ask_for_key(Question::ClaimOfDelivery(number), key);
     }
 
     /// Takes the claim of a delivery.
@@ -87,8 +83,7 @@ impl Messages {
             return self.weigh(now, number);
         }
         let key: Arc<str> = node_key(&claim.node).into();
-        let question = Question::HolderOfDelivery(number, now.mono);
-        self.ask(question, |number| NatsRequest::Read { number, key });
+        self.ask_for_key(Question::HolderOfDelivery(number, now.mono), key);
     }
 
     /// Takes the key of the node that holds the claim of a delivery; the question for it was sent at `asked`.
@@ -120,14 +115,8 @@ impl Messages {
         let ReadClaim::Found(claim, _) = &pending.claim else {
             return;
         };
-        let (stream, sequence) = (claim.stream.as_str().into(), claim.sequence);
-        self.ask(Question::OriginalOfDelivery(number), |number| {
-            NatsRequest::ReadMessage {
-                number,
-                stream,
-                sequence,
-            }
-        });
+        let place = (claim.stream.as_str().into(), claim.sequence);
+        self.ask_for_message(Question::OriginalOfDelivery(number), place);
     }
 
     /// Takes the message that the claim of a delivery was made for.

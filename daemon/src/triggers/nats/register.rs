@@ -10,7 +10,6 @@
 
 use super::beats::ms;
 use super::books::{ClaimPurpose, KnownClaim, MessageStage, OpenMessage, Question};
-use super::request::NatsRequest;
 use super::{MessageEffect, Messages};
 use fnd_core::records::InvocationRecord;
 use fnd_core::run::{Event, Now};
@@ -113,10 +112,7 @@ impl Messages {
         let key = Arc::clone(&message.mark.key);
         let (base, replaces) = match &message.claim {
             KnownClaim::Unknown => {
-                return self.ask(Question::ReadClaim(id, purpose), |number| NatsRequest::Read {
-                    number,
-                    key,
-                });
+                return self.ask_for_key(Question::ReadClaim(id, purpose), key);
             }
             KnownClaim::Written(claim, _) if purpose == ClaimPurpose::End && claim.is_final() => {
                 return self.settle_end(id);

@@ -42,6 +42,11 @@ pub(crate) enum PublishFailed {
     Failed(String),
 }
 
+/// Answers a caller, unless it has gone.
+pub(super) fn tell<T>(answer: oneshot::Sender<T>, result: T) {
+    let _ = answer.send(result);
+}
+
 /// Returns why a person cannot end a claim: only the silence of its node proves that its attempt has ended, which may begin again.
 pub(super) fn ends_itself(claim: &ClaimRecord) -> Option<ReleaseFailed> {
     match claim.limit {
@@ -88,7 +93,7 @@ impl Messages {
             Some(_) => seen.as_ref().and_then(|seen| ends_itself(&seen.record)),
         };
         if let Some(failed) = failed {
-            let _ = answer.send(Err(failed)); // an error: the caller has gone
+            tell(answer, Err(failed));
             return answered;
         }
         let Some(seen) = seen else {
@@ -141,7 +146,7 @@ impl Messages {
             Some(_) => None,
         };
         match failed {
-            Some(failed) => drop(answer.send(Err(failed))), // an error: the caller has gone
+            Some(failed) => tell(answer, Err(failed)),
             None => self.ask(Question::Publish(answer), |number| NatsRequest::Publish {
                 number,
                 message,
@@ -157,7 +162,7 @@ impl Messages {
             Some(Question::PublishEnd(id)) => return self.end_is_published(now, id, &result.map(drop)),
             _ => return,
         };
-        let _ = answer.send(result.map_err(PublishFailed::Failed)); // an error: the caller has gone
+        tell(answer, result.map_err(PublishFailed::Failed));
     }
 
     /// Takes the answer to a read.
@@ -203,7 +208,7 @@ impl Messages {
                     Err(WriteRefused::Conflict) => Err(ReleaseFailed::Changed),
                     Err(WriteRefused::Refused(why) | WriteRefused::Unknown(why)) => Err(ReleaseFailed::Failed(why)),
                 };
-                let _ = answer.send(result); // an error: the caller has gone
+                tell(answer, result);
             }
             _ => {}
         }

@@ -98,7 +98,7 @@ fn reply_of(answer: &Answer, function: &FunctionName) -> Reply {
             let problem = Problem::new(Code::Timeout, message.clone());
             failed(&problem.of(function).in_invocation(*id, Some(Reason::Timeout)))
         }
-        Answer::Rejected(rejection) => problem(Code::of_refusal(rejection), &rejection.words(function)),
+        Answer::Rejected(rejection) => failed(&Problem::of_refusal(rejection, function)),
         Answer::StoreFailed => problem(Code::Unavailable, "the invocation could not be stored"),
         Answer::Queued(_) | Answer::Published(_) | Answer::NotPublished { .. } | Answer::Done | Answer::NotFound => {
             problem(

@@ -9,8 +9,7 @@
 use super::Messages;
 use super::books::{Question, ReleaseAnswer};
 use super::fact::{FoundKey, FoundMessage};
-use super::release::{ReleaseFailed, ends_itself};
-use super::request::NatsRequest;
+use super::release::{ReleaseFailed, ends_itself, tell};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::ClaimRecord;
 use fnd_core::triggers::nats::claim_key::{MessageIdentity, claim_key};
@@ -88,15 +87,11 @@ impl Messages {
     /// Looks for the message in the next stream.
     pub(super) fn search(&mut self, search: Box<ClaimSearch>) {
         let Some((stream, _)) = search.streams.last() else {
-            let _ = search.answer.send(Err(ReleaseFailed::Unknown)); // an error: the caller has gone
+            tell(search.answer, Err(ReleaseFailed::Unknown));
             return;
         };
-        let (stream, sequence) = (Arc::clone(stream), search.sequence);
-        self.ask(Question::SearchMessage(search), |number| NatsRequest::ReadMessage {
-            number,
-            stream,
-            sequence,
-        });
+        let place = (Arc::clone(stream), search.sequence);
+        self.ask_for_message(Question::SearchMessage(search), place);
     }
 
     /// Takes the answer to a question for a message of a stream.
@@ -105,6 +100,7 @@ impl Messages {
             Some(Question::OriginalOfDelivery(delivery)) => self.original_of_delivery(now, delivery, result),
             Some(Question::SearchMessage(search)) => self.searched_message_is_read(search, result),
             Some(Question::PlaceOfEnd(id)) => self.place_of_end(now, id, &result),
+            Some(Question::PlaceOfLife(id, since)) => self.place_of_life((id, since), &result),
             _ => {}
         }
     }
@@ -119,11 +115,10 @@ impl Messages {
             Ok(Some(found)) => {
                 let found = view_of_found(&found);
                 let key = key_of(&search.function, &found, &message::read(&found, body_max));
-                let question = Question::SearchClaim(search, Arc::clone(&key));
-                self.ask(question, |number| NatsRequest::Read { number, key });
+                self.ask_for_key(Question::SearchClaim(search, Arc::clone(&key)), key);
             }
             Ok(None) => self.search(search),
-            Err(why) => drop(search.answer.send(Err(ReleaseFailed::Failed(why)))), // an error: the caller has gone
+            Err(why) => tell(search.answer, Err(ReleaseFailed::Failed(why))),
         }
     }
 
@@ -136,20 +131,20 @@ impl Messages {
     ) {
         let found = match result {
             Ok(found) => found,
-            Err(why) => return drop(search.answer.send(Err(ReleaseFailed::Failed(why)))), // an error: the caller has gone
+            Err(why) => return tell(search.answer, Err(ReleaseFailed::Failed(why))),
         };
         let read = found.map(|found| (ClaimRecord::read(&found.value), found.revision));
         match read {
             _ if self.keys.contains_key(&(search.function.clone(), Arc::clone(&key))) => {
-                let _ = search.answer.send(Err(ReleaseFailed::Here)); // an error: the caller has gone
+                tell(search.answer, Err(ReleaseFailed::Here));
             }
             Some((Ok(claim), revision)) if !claim.is_final() => {
                 if let Some(failed) = ends_itself(&claim) {
-                    return drop(search.answer.send(Err(failed))); // an error: the caller has gone
+                    return tell(search.answer, Err(failed));
                 }
                 self.end_claim(now, (key, &claim, revision), (search.sequence, None), search.answer);
             }
-            Some((Err(why), _)) => drop(search.answer.send(Err(ReleaseFailed::Failed(why)))), // an error: the caller has gone
+            Some((Err(why), _)) => tell(search.answer, Err(ReleaseFailed::Failed(why))),
             Some((Ok(_), _)) | None => self.search(search),
         }
     }
@@ -157,6 +152,7 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
+    use super::super::request::NatsRequest;
     use super::super::submission::view;
     use super::super::tests::{
         asked_for_key, at, claim, delivered, found, function, sent, serving, wanted_entry, wrote_claim,

@@ -78,7 +78,7 @@ pub(super) fn payload(message: &DeliveredMessage, read: &ReadMessage) -> Payload
     }
 }
 
-/// Returns what is kept of a message that cannot be read, for whoever looks at the dead letter.
+/// Returns the part of an unreadable message that is kept, for the readers of its dead letter.
 fn unread_payload(message: &DeliveredMessage, body_max: u64) -> Payload {
     let is_too_large = message.payload.len() as u64 > body_max;
     let kept = match is_too_large {
@@ -101,7 +101,7 @@ fn data(bytes: &Bytes) -> Data {
     Data::from(&bytes[..])
 }
 
-/// Returns what has made the run: an event that came by `[[event]]` is the same as on a node of its own.
+/// Returns the cause of the run: an event that came by `[[event]]` is the same as on a node of its own.
 fn cause_of(message: &DeliveredMessage, read: &ReadMessage) -> Cause {
     match (&read.subscribed, &read.event) {
         (Some(subscribed), Some(attributes)) => Cause::Event(EventCause {

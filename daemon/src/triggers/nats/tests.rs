@@ -1,7 +1,7 @@
-//! What the tests of the part's files share.
+//! Helpers for the tests of the part's files.
 
 use super::books::{MessageStage, OpenMessage};
-use super::fact::{ConnectedServer, DeliveredMessage, EntryState, FoundKey};
+use super::fact::{ConnectedServer, ConsumerFigures, DeliveredMessage, EntryState, FoundKey};
 use super::node::{NodeIdentity, NodeKey};
 use super::outgoing::EndTargets;
 use super::request::{ClaimBucket, NatsConnect, NatsRequest};
@@ -238,6 +238,17 @@ pub(super) fn ready() -> EntryState {
     EntryState::Ready {
         ack_wait: Duration::from_secs(30),
         problem: None,
+    }
+}
+
+/// Returns the figures of a consumer that was made at 1 and has nothing to do.
+pub(super) fn figures() -> ConsumerFigures {
+    ConsumerFigures {
+        pending: 0,
+        redelivered: 0,
+        made_ns: 1,
+        is_paused: false,
+        paused_until_ms: None,
     }
 }
 

@@ -1,28 +1,12 @@
 //! The view of the API, and figures for metrics. Both are made for each request; the part keeps no copy of them.
 
 use super::Messages;
-use super::books::{EntryBook, FunctionBook};
+use super::books::{EntryBook, FunctionBook, MessageCounters};
 use super::fact::EntryState;
 use fnd_core::api::{NatsState, NatsTriggerView, NatsView};
 use fnd_core::instant;
 use fnd_wire::ids::FunctionName;
 use std::time::Duration;
-
-/// Counters of the messages of a function since fnd started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct MessageCounters {
-    /// Messages that the server had delivered before: `fnd_nats_redelivered_total`.
-    pub(crate) redelivered: u64,
-    /// Attempts that were ended because the lease was not renewed in time: `fnd_nats_leases_lost_total`.
-    pub(crate) leases_lost: u64,
-    /// Claims that the register has refused: `fnd_nats_claims_refused_total`.
-    pub(crate) claims_refused: u64,
-    /// Messages that were acknowledged because the work of another message with the same identity has ended:
-    /// `fnd_nats_duplicates_total`.
-    pub(crate) duplicates: u64,
-    /// Messages that were acknowledged because `when` does not hold: `fnd_nats_skipped_total`.
-    pub(crate) skipped: u64,
-}
 
 /// The figures of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,12 +123,15 @@ fn state_of(takes_work: bool, is_ready: bool, entry: &EntryBook) -> (NatsState, 
         None if entry.wanted.rules.stream.is_some() || !is_ready => return (NatsState::Stalled, None),
         None => return (NatsState::Consuming, None),
     };
-    let is_paused = entry.figures.is_some_and(|figures| figures.is_paused);
-    let state = match (is_paused, entry.asked) {
-        (true, _) => NatsState::Paused,
+    if let Some(figures) = entry.figures.filter(|figures| figures.is_paused) {
+        let until = figures.paused_until_ms.map(instant::text);
+        let until = until.map(|until| format!("its consumer is paused on the server until {until}"));
+        return (NatsState::Paused, problem.or(until));
+    }
+    let state = match entry.asked {
         // It asks for nothing: it has its most, or its function has no free place.
-        (false, 0) => NatsState::Full,
-        (false, _) => NatsState::Consuming,
+        0 => NatsState::Full,
+        _ => NatsState::Consuming,
     };
     (state, problem)
 }
@@ -152,15 +139,14 @@ fn state_of(takes_work: bool, is_ready: bool, entry: &EntryBook) -> (NatsState, 
 #[cfg(test)]
 mod tests {
     use super::super::fact::ConsumerFigures;
-    use super::super::tests::{function, ready, wanted_entry};
+    use super::super::tests::{figures, function, ready, wanted_entry};
     use super::*;
 
     #[test]
     fn an_entry_has_the_state_that_tells_most() {
         let paused = ConsumerFigures {
-            pending: 3,
-            redelivered: 0,
             is_paused: true,
+            ..figures()
         };
         for (takes_work, state, asked, figures, expected) in [
             (false, Some(ready()), 4, None, NatsState::Disabled),
@@ -184,6 +170,30 @@ mod tests {
                 ..EntryBook::new(function("f"), wanted_entry("f", "x"))
             };
             assert_eq!(state_of(takes_work, true, &entry).0, expected);
+        }
+    }
+
+    #[test]
+    fn a_pause_is_shown_with_its_end_where_the_server_says_it() {
+        for (paused_until_ms, expected) in [
+            (
+                Some(1_795_248_000_000),
+                Some("its consumer is paused on the server until 2026-11-21T08:00:00.000Z"),
+            ),
+            (None, None),
+        ] {
+            let paused = ConsumerFigures {
+                is_paused: true,
+                paused_until_ms,
+                ..figures()
+            };
+            let entry = EntryBook {
+                state: Some(ready()),
+                figures: Some(paused),
+                ..EntryBook::new(function("f"), wanted_entry("f", "x"))
+            };
+            let (state, why) = state_of(true, true, &entry);
+            assert_eq!((state, why.as_deref()), (NatsState::Paused, expected));
         }
     }
 }

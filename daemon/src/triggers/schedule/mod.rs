@@ -21,7 +21,7 @@ use fnd_core::records::cause::{Cause, CauseSlots};
 use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;
 use fnd_core::run::Submit;
-use fnd_core::triggers::schedule::{Marks, Occurrence, SchedulePlan, Schedules, SlotSpan, Timing};
+use fnd_core::triggers::schedule::{Marks, Occurrence, PresentBoot, SchedulePlan, Schedules, SlotSpan, Timing};
 use fnd_manifest::cron;
 use fnd_manifest::function::Schedule;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -44,17 +44,20 @@ pub(crate) struct ScheduleTimer {
     storing: HashMap<InvocationId, (FunctionName, LastSlot)>,
     /// The name of this machine: `H` and the jitter differ between machines.
     host: String,
+    /// The id of this boot: schedules may run once after each boot.
+    boot: String,
 }
 
 impl ScheduleTimer {
     /// Returns the schedules as the ledger has them, without functions.
-    pub(crate) fn new(stored: StoredSchedules, host: String, alarm: Alarm) -> Self {
+    pub(crate) fn new(stored: StoredSchedules, (host, boot): (String, String), alarm: Alarm) -> Self {
         Self {
             table: Schedules::new(stored.marks),
             paused: stored.paused,
             alarm: Rc::new(alarm),
             storing: HashMap::new(),
             host,
+            boot,
         }
     }
 
@@ -65,7 +68,8 @@ impl ScheduleTimer {
         function: &FunctionName,
         (schedules, enabled): (&[Schedule], bool),
     ) -> Option<Marks> {
-        let plans = SchedulePlan::of(schedules, (function, &self.host), zone);
+        let boot = PresentBoot { id: &self.boot, now_ms };
+        let plans = SchedulePlan::of(schedules, (function, &self.host), boot, zone);
         let active = enabled && !self.paused.contains(function);
         let marks = self.table.set(now_ms, function, plans, active);
         self.arm();
@@ -86,6 +90,7 @@ impl ScheduleTimer {
             let (schedule, timezone) = match &plan.timing {
                 Timing::Cron { line, zone } => (line.to_string(), Some(zone)),
                 Timing::Every(every) => (format!("every {}", print_duration(Duration::from_millis(*every))), None),
+                Timing::Boot(_) => ("at boot".to_owned(), None),
             };
             let state = match active {
                 true => ScheduleState::Active,

@@ -16,6 +16,7 @@ fn schedule(cron: Option<&str>, every_ms: Option<u64>) -> Schedule {
     Schedule {
         cron: cron.map(str::to_owned),
         every: every_ms.map(Duration::from_millis),
+        at: None,
         timezone: Some("Europe/Berlin".to_owned()),
         jitter: Duration::ZERO,
         catch_up: Duration::ZERO,
@@ -27,7 +28,11 @@ fn schedule(cron: Option<&str>, every_ms: Option<u64>) -> Schedule {
 
 /// A timer with schedules of one function, which began at `START`.
 fn timer(schedules: &[Schedule]) -> ScheduleTimer {
-    let mut timer = ScheduleTimer::new(StoredSchedules::default(), "host".to_owned(), Alarm::new().unwrap());
+    let mut timer = ScheduleTimer::new(
+        StoredSchedules::default(),
+        ("host".to_owned(), "boot".to_owned()),
+        Alarm::new().unwrap(),
+    );
     timer.set(START, &name(), (schedules, true)).unwrap();
     timer
 }

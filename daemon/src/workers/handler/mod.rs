@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::AbortHandle;
 
 /// The connections and calls of a worker that stays.
@@ -107,7 +108,13 @@ impl Workers {
 
     /// Hands a call to a worker. If the worker is gone, its end is or will be reported. Returns an event if the call
     /// cannot be made.
-    pub(crate) fn call(&mut self, order: &CallOrder) -> Option<Event> {
+    ///
+    /// `deadline` is when the worker ends with the lease of this node.
+    pub(crate) fn call(&mut self, order: &CallOrder, deadline: Option<Duration>) -> Option<Event> {
+        // The spawner hears of it first. If fnd is stopped or killed between the two, nothing else would end the call in time.
+        if deadline.is_some() {
+            self.lease(order.worker, deadline);
+        }
         let attempt = &order.attempt;
         let attached = self.attached.get_mut(&order.worker);
         let member = attached.and_then(|attached| attached.member.as_mut())?;

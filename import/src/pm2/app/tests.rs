@@ -1,20 +1,32 @@
 //! Apps as services.
 
-use crate::testing::{check_refused, only, row, table};
+use super::Pm2Machine;
+use crate::tests::testing::{check_refused, only, row, table};
+use crate::users::ImportedUsers;
 use crate::{Imported, tree};
 use fnd_manifest::foreign::FieldVerdict;
 use std::path::Path;
 
 fn made(text: &str, env: Option<&str>) -> Imported {
     let documents = tree::parse("ecosystem.json", text.as_bytes()).unwrap();
-    super::super::apps(&documents, "ecosystem.json", Path::new("/srv/app"), env, false)
+    let machine = Pm2Machine {
+        base: Path::new("/srv/app"),
+        env,
+        users: ImportedUsers::Named,
+        is_text: |path| match path.to_str().unwrap() {
+            "/srv/app/bin/www" | "/srv/app/server" => Some(true),
+            "/srv/app/tool" => Some(false),
+            _ => None,
+        },
+    };
+    super::super::apps(&documents, "ecosystem.json", machine)
 }
 
 #[test]
 fn an_app_is_a_service_where_it_is() {
     let imported = made(
         r#"{"apps": [{"name": "api", "script": "./server.js", "args": "--port 80 'a b'", "node_args": ["--trace-warnings"], "instances": 2,
-        "exec_mode": "cluster", "max_memory_restart": "200M", "env": {"A": "1", "PORT": 3000}, "env_production": {"A": "2"},
+        "exec_mode": "cluster", "max_memory_restart": "200M", "env_production": {"A": "2"}, "env": {"A": "1", "SIZE": 3000},
         "restart_delay": 4000, "kill_timeout": 1600, "watch": true, "out_file": "x.log", "max_restarts": 10, "odd": 1}]}"#,
         Some("production"),
     );
@@ -26,7 +38,7 @@ fn an_app_is_a_service_where_it_is() {
     assert_eq!(manifest["limits"]["grace"].as_str(), Some("1600ms"));
     assert_eq!(manifest["retry"]["interval"].as_str(), Some("4s"));
     assert_eq!(
-        (manifest["env"]["A"].as_str(), manifest["env"]["PORT"].as_str()),
+        (manifest["env"]["A"].as_str(), manifest["env"]["SIZE"].as_str()),
         (Some("2"), Some("3000"))
     );
     assert_eq!(manifest["sandbox"]["read_only"][0].as_str(), Some("/srv/app"));
@@ -55,6 +67,24 @@ fn negative_instances_are_all_cpus_but_that_many() {
     }
 }
 
+/// In fnd its second process would find the port taken.
+#[test]
+fn an_app_with_a_port_is_one_process() {
+    for port in [
+        r#""port": 3000"#,
+        r#""env": {"PORT": 3000}"#,
+        r#""env_production": {"PORT": 1}"#,
+    ] {
+        let app = format!(r#"{{"script": "a.js", "instances": "2", "max_memory_restart": "200M", {port}}}"#);
+        let imported = made(&app, None);
+        let instances = row(&imported.report, "instances");
+        assert!(instances.note.as_ref().unwrap().starts_with("one process"), "{port}");
+        let manifest = table(only(&imported));
+        assert!(!manifest.contains_key("service"), "{port}");
+        assert_eq!(manifest["limits"]["memory"].as_str(), Some("200M"), "{port}");
+    }
+}
+
 #[test]
 fn an_app_that_is_not_restarted_is_a_script_with_a_schedule() {
     let imported = made(
@@ -76,6 +106,17 @@ fn a_program_needs_no_interpreter() {
             r#"{"script": "x.js", "interpreter": "/opt/node"}"#,
             "exec /opt/node x.js",
         ),
+        // A text without a suffix is one of node, wherever it lies.
+        (r#"{"script": "bin/www"}"#, "exec node bin/www"),
+        (r#"{"script": "server", "args": "x"}"#, "exec node server x"),
+        (r#"{"script": "tool"}"#, "exec ./tool"),
+        (r#"{"exec": "x.ts", "nodeArgs": "-r y"}"#, "exec bun -r y x.ts"),
+        // Blanks make it a command line, and pm2 passes no other arguments.
+        (
+            r#"{"script": "npm run start", "args": "start"}"#,
+            "exec bash -c 'npm run start'",
+        ),
+        (r#"{"cmd": "x.py", "interpreterArgs": ["-O"]}"#, "exec python3 -O x.py"),
     ] {
         let imported = made(app, None);
         let code = str::from_utf8(&imported.functions[0].files[0].bytes)
@@ -83,6 +124,53 @@ fn a_program_needs_no_interpreter() {
             .to_owned();
         assert!(code.ends_with(&format!("{line}\n")), "{code}");
     }
+}
+
+/// The keys of pm2's schema, and what they become; an app without them differs, too.
+#[test]
+fn every_key_of_the_schema_has_a_verdict() {
+    use FieldVerdict::{Differs, NotHere, Refused, Unknown, Works};
+    for (key, verdict) in [
+        (r#""autostart": false"#, Differs),
+        (r#""autostart": true"#, Works),
+        (r#""err_file": "x""#, NotHere),
+        (r#""errorFile": "x""#, NotHere),
+        (r#""out": "x""#, NotHere),
+        (r#""combine_logs": true"#, NotHere),
+        (r#""stop_exit_codes": [0]"#, Differs),
+        (r#""watch": false"#, Works),
+        (r#""watch": true"#, NotHere),
+        (r#""wait_ready": false"#, Works),
+        (r#""filter_env": true"#, Works),
+        (r#""port": 3000"#, Works),
+        (r#""exec_mode": "fork""#, Works),
+        (r#""exec_mode": "both""#, Refused),
+        (r#""user": "ada""#, Differs),
+        (r#""uid": "root""#, Refused),
+        (r#""windowsHide": true"#, Works),
+        (r#""source_map_support": true"#, NotHere),
+        (r#""cron": "0""#, Works),
+        (r#""odd": 1"#, Unknown),
+    ] {
+        let imported = made(&format!(r#"{{"script": "a.js", {key}}}"#), None);
+        let name = key.split('"').nth(1).unwrap();
+        assert_eq!(row(&imported.report, name).verdict, verdict, "{key}");
+    }
+    let imported = made(r#"{"script": "a.js", "port": 3000, "env": {"A": null}}"#, None);
+    for key in ["filter_env", "shutdown_with_message", "autorestart", "cwd"] {
+        assert_eq!(row(&imported.report, key).verdict, Differs, "{key}");
+    }
+    let manifest = table(only(&imported));
+    assert_eq!(
+        (manifest["env"]["PORT"].as_str(), manifest["env"]["A"].as_str()),
+        (Some("3000"), Some("null"))
+    );
+    assert_eq!(manifest["limits"]["grace"].as_str(), Some("1600ms"));
+    let disabled = made(r#"{"script": "a.js", "autostart": false}"#, None);
+    assert_eq!(table(only(&disabled))["enabled"].as_bool(), Some(false));
+    let beside = made(r#"{"apps": [{"script": "a.js"}], "deploy": {}, "odd": 1}"#, None);
+    assert_eq!(row(&beside.report, "odd").verdict, Unknown);
+    assert_eq!(row(&beside.report, "deploy").verdict, NotHere);
 }
 
 #[test]
@@ -99,6 +187,7 @@ fn what_is_no_app_is_refused() {
         (r#"{"script": "a.js", "cwd": ["a"]}"#, "it is a list"),
         (r#"{"script": "a.js", "autorestart": "maybe"}"#, "`true` or `false`"),
         (r#"{"script": {}}"#, "it is a map"),
+        (r#"{"script": "serve", "env": {"PM2_SERVE_PATH": "."}}"#, "web server"),
         (r#"{"script": "a.js", "autorestart": false, "cron_restart": "x"}"#, ""),
     ] {
         let imported = made(text, None);

@@ -1,8 +1,9 @@
 //! Units as functions.
 
 use super::*;
-use crate::testing::{check_refused, row, table};
+use crate::tests::testing::{check_refused, row, table};
 use crate::text::ImportText;
+use crate::users::ImportedUsers;
 use fnd_manifest::foreign::FieldVerdict;
 
 fn unit(name: &str, text: &str) -> Unit {
@@ -28,7 +29,11 @@ fn made_for(service: &Unit, timer: Option<&Unit>, own: Option<&str>) -> (Option<
             link: false,
             read: |path| (path == "/opt/backup.sh").then(|| b"#!/bin/sh\n".to_vec()),
         },
-        own: own.is_some(),
+        users: if own.is_some() {
+            ImportedUsers::Caller
+        } else {
+            ImportedUsers::OwnForRoot
+        },
         user: own.unwrap_or("root"),
         read: &read,
         home: &|_| Some("/home/x".to_owned()),
@@ -157,11 +162,6 @@ fn what_would_not_work_is_refused() {
         ),
         (
             "[Service]\nExecStart=/bin/a\n",
-            "[Timer]\nOnBootSec=5min\n",
-            "after the boot",
-        ),
-        (
-            "[Service]\nExecStart=/bin/a\n",
             "[Timer]\nOnCalendar=2027-01-01\n",
             "no year",
         ),
@@ -178,6 +178,73 @@ fn what_would_not_work_is_refused() {
         assert!(function.is_none(), "{text}");
         check_refused(&report, why, text);
     }
+}
+
+/// Settings without which systemd does something else.
+#[test]
+fn what_a_unit_does_not_say_is_in_the_report() {
+    let report = |text: &str, timer: Option<&Unit>| made(&unit("x.service", text), timer);
+    let (function, rows) = report("[Service]\nExecStart=/bin/a\n", None);
+    for key in ["User=", "Restart="] {
+        assert_eq!(row(&rows, key).verdict, FieldVerdict::Differs, "{key}");
+    }
+    assert!(rows.rows.iter().all(|row| row.field != "RestartSec="));
+    assert_eq!(table(&function.unwrap())["limits"]["grace"].as_str(), Some("90s"));
+    let (_, rows) = report("[Service]\nUser=ada\nRestart=always\nExecStart=/bin/a\n", None);
+    for key in ["RestartSec=", "StartLimitBurst="] {
+        assert_eq!(row(&rows, key).verdict, FieldVerdict::Differs, "{key}");
+    }
+    let (_, rows) = report("[Service]\nDynamicUser=yes\nExecStart=/bin/a\n", None);
+    assert!(rows.rows.iter().all(|row| row.field != "User="));
+    // Without `--own-user` a unit of root is refused.
+    let root = "[Service]\nExecStart=/bin/a\n";
+    let machine = SystemdMachine {
+        scripts: Scripts {
+            link: false,
+            read: |_| None,
+        },
+        users: ImportedUsers::Named,
+        user: "root",
+        read: &|_| None,
+        home: &|_| None,
+    };
+    let (function, rows) = make("x", &unit("x.service", root), None, machine);
+    assert!(function.is_none());
+    check_refused(&rows, "what of this needs root?", root);
+}
+
+#[test]
+fn what_starts_at_the_boot_has_a_schedule_for_it() {
+    let oneshot = "[Service]\nType=oneshot\nUser=ada\nExecStart=/bin/a\n";
+    let manifest = |text: &str, timer: Option<&str>| {
+        let timer = timer.map(|text| unit("x.timer", text));
+        let (function, report) = made(&unit("x.service", text), timer.as_ref());
+        table(&function.unwrap_or_else(|| panic!("{report:?}")))
+    };
+    let installed = manifest(&format!("{oneshot}[Install]\nWantedBy=multi-user.target\n"), None);
+    assert_eq!(installed["schedule"][0]["at"].as_str(), Some("boot"));
+    assert!(!installed.contains_key("on_load"));
+    let text = format!("{oneshot}[Install]\nWantedBy=suspend.target\n");
+    let (function, report) = made(&unit("x.service", &text), None);
+    assert!(function.is_none());
+    check_refused(&report, "another unit", &text);
+    let alone = manifest(oneshot, None);
+    assert_eq!(alone["on_load"].as_bool(), Some(false));
+    let timer = "[Timer]\nOnBootSec=5min\nOnStartupSec=1\nOnUnitActiveSec=1h\nPersistent=yes\nRandomizedDelaySec=5\n";
+    let timed = manifest(oneshot, Some(timer));
+    let schedules = timed["schedule"].as_array().unwrap();
+    assert_eq!(schedules.len(), 2);
+    assert_eq!(schedules[0]["every"].as_str(), Some("1h"));
+    let boot = schedules[1].as_table().unwrap();
+    assert_eq!(
+        (boot["at"].as_str(), boot["jitter"].as_str()),
+        (Some("boot"), Some("5s"))
+    );
+    assert!(!boot.contains_key("catch_up"));
+    assert_eq!(
+        manifest(oneshot, Some("[Timer]\nOnBootSec=5min\n"))["schedule"][0]["at"].as_str(),
+        Some("boot")
+    );
 }
 
 #[test]
@@ -208,7 +275,7 @@ fn every_setting_about_the_end_is_in_the_report() {
             None,
         ),
         ("simple", "KillSignal=SIGTERM", FieldVerdict::Works, None),
-        ("simple", "KillSignal=SIGINT", FieldVerdict::NotHere, None),
+        ("simple", "KillSignal=SIGINT", FieldVerdict::Differs, None),
         (
             "simple",
             "KillSignal=SIGKILL",
@@ -218,7 +285,8 @@ fn every_setting_about_the_end_is_in_the_report() {
         ("simple", "TimeoutStopSec=7", FieldVerdict::Works, Some("limits.grace")),
         ("simple", "TimeoutStopSec=infinity", FieldVerdict::NotHere, None),
         ("oneshot", "TimeoutSec=7", FieldVerdict::Works, Some("limits.timeout")),
-        ("simple", "NoSuchSetting=1", FieldVerdict::NotHere, None),
+        ("simple", "NoSuchSetting=1", FieldVerdict::Unknown, None),
+        ("simple", "Personality=x86", FieldVerdict::NotHere, None),
     ] {
         let text = format!("[Service]\nType={service}\nExecStart=/bin/a\n{setting}\n");
         let (function, report) = made(&unit("x.service", &text), None);

@@ -22,7 +22,7 @@ keys! {
 }
 
 words! {
-    /// What follows if a function that a hook called fails.
+    /// The consequence if a function that a hook called fails.
     pub enum OnHookFailure {
         /// The failure is in the history of the called function.
         Continue = "continue",

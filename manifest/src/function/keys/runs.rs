@@ -114,7 +114,7 @@ keys! {
 }
 
 words! {
-    /// What invocations share with each other.
+    /// The state that invocations share with each other.
     pub enum Isolation {
         /// A worker, with the state that the code keeps in it.
         Worker = "worker",
@@ -143,7 +143,7 @@ keys! {
 }
 
 words! {
-    /// What happens to an invocation that finds all processes busy.
+    /// The treatment of an invocation that finds all processes busy.
     pub enum OverlapKey {
         /// The invocation waits.
         Queue = "queue",

@@ -5,6 +5,7 @@ use crate::function::file::{self, FileAction, FileChange};
 use crate::function::route::{self, Condition, Credentials, Method, Per, RequestPlace, Response};
 use crate::schema::keys::keys;
 use crate::text;
+use crate::words;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -18,6 +19,8 @@ keys! {
         cron: Option<String> = Text(TextKind::Some), example "*/5 * * * *";
         /// Time from one planned run to the next, instead of `cron`.
         every: Option<Duration> [with = "text::duration_or_none"] = Duration(Zero::Refused), example "30s";
+        /// Instead of `cron`: the function runs once after each boot of the machine, as soon as fnd runs. Saving it runs nothing.
+        at: Option<ScheduledAt> [default, skip_serializing_if = "Option::is_none"] = Word(ScheduledAt::WORDS), example "boot";
         /// The time zone in which the times of `cron` are meant. Default: that of the machine.
         timezone: Option<String> = Text(TextKind::Some), example "Europe/Berlin";
         /// Longest random delay of each run.
@@ -30,6 +33,14 @@ keys! {
         data: Option<Json> = Json, example { any = "json" };
         /// Whether a run that failed becomes a dead letter: then somebody has to redrive or drop it. By default it does not, since the next run brings the same payload.
         dead_letters: bool = Bool, default false, example true;
+    }
+}
+
+words! {
+    /// An event of the machine at which a schedule runs.
+    pub enum ScheduledAt {
+        /// Once after each boot.
+        Boot = "boot",
     }
 }
 

@@ -212,6 +212,16 @@ fn users_are_granted_by_root_alone() {
     snapshot!(refused + "===\n" + &untrusted);
 }
 
+/// The spawner refuses its id, whatever the configuration allows.
+#[test]
+fn nobody_is_never_the_user_of_a_function() {
+    let allowed = judge("[users]\nallow = [\"nobody\"]\n");
+    let function = single(file("/f/x.sh", b""), Some("[sandbox]\nuser = \"nobody\"\n"));
+    let judged = allowed.function(&function);
+    assert!(judged.plan.is_none());
+    assert!(shown(&judged.verdict.diagnostics).contains("is never given to a function"));
+}
+
 #[test]
 fn env_files_that_are_not_there() {
     let of = |files| {

@@ -444,6 +444,26 @@ fn an_unknown_template_is_answered_with_those_that_its_place_has() {
 }
 
 #[test]
+fn a_least_version_that_cannot_be_compared() {
+    let run = "[phases.run]\ncommand = [\"{interpreter}\"]\n";
+    let probe = "probe = [\"{interpreter}\", \"-V\"]\n";
+    for (keys, expected) in [
+        (
+            "min_version = \"2.9\"\n".to_owned(),
+            "2:15 bad-value: `min_version`: expected `probe` beside it, which prints the version",
+        ),
+        (
+            format!("min_version = \"v2\"\n{probe}"),
+            "2:15 bad-value: `min_version`: expected numbers with a dot between them, such as `2.9`",
+        ),
+    ] {
+        let text = format!("id = \"x\"\n{keys}{run}");
+        let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();
+        assert_eq!(reported(&problems), [expected]);
+    }
+}
+
+#[test]
 fn a_runtime_without_a_name() {
     let text = "aliases = [\"x\"]\n[phases.run]\ncommand = [\"{interpreter}\"]\n";
     let problems = runtime::read::runtime("/r/x/runtime.toml", text.as_bytes()).unwrap_err();

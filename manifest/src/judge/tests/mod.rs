@@ -7,6 +7,8 @@
 //! - `dependencies`: where dependencies are found, and their build
 //! - `good`: what is accepted
 //! - `handlers`: handlers, HTTP programs and services
+//! - `input`: `[input]` and `mcp`
+//! - `mistakes`: the mistakes that people make, and the fix in each message
 //! - `nats`: messages of NATS
 //! - `random`: arbitrary bytes
 //! - `sandbox`: `[sandbox]`
@@ -31,6 +33,8 @@ mod credentials;
 mod dependencies;
 mod good;
 mod handlers;
+mod input;
+mod mistakes;
 mod nats;
 mod random;
 mod sandbox;

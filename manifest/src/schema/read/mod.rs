@@ -1,9 +1,11 @@
 //! Checks a TOML text against its table of keys and reports all problems.
 //!
 //! Files:
+//! - `advice`: keys of other tools, and values where a table belongs
 //! - `values`: checks of single values
 //! - `words`: the words of messages about what was found
 
+mod advice;
 mod values;
 mod words;
 
@@ -12,7 +14,7 @@ use words::{fits, hint, syntax, type_name};
 
 use super::source::Source;
 use super::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
-use super::{Key, Schema, TextKind, ValueKind};
+use super::{Key, MANIFEST, Schema, TextKind, ValueKind};
 use crate::diagnostic::Diagnostic;
 use fnd_wire::units;
 use std::collections::BTreeSet;
@@ -156,6 +158,9 @@ impl KeyReader<'_> {
         // For a value that can only be empty, "remove it" is advice enough.
         let help = if accepted.iter().all(|text| matches!(*text, "[]" | "{}")) {
             "remove it".to_owned()
+        } else if name == "ui.enabled" {
+            "remove it: fnd serves no page; `fndctl web` does, with your rights, and `fndctl open HOST` from a laptop"
+                .to_owned()
         } else {
             format!("remove it; for now it can only be {}", super::one_of(accepted))
         };
@@ -169,6 +174,10 @@ impl KeyReader<'_> {
             path => format!("`[{}]`", path.join(".")),
         };
         let problem = Diagnostic::error("unknown-key", format!("unknown key `{}` in {place}", escaped(name)));
+        let is_manifest = self.path.is_empty() && self.schema.what == MANIFEST;
+        if let Some(instead) = advice::of_other_tools(name).filter(|_| is_manifest) {
+            return problem.with_help(instead);
+        }
         if let Some(near) = nearest(name, &names) {
             return problem.with_help(format!("did you mean `{near}`?"));
         }
@@ -188,6 +197,12 @@ impl KeyReader<'_> {
                 None
             }
         });
+        // In a table, the arrays at the top of the file are far away.
+        let arrays = advice::in_arrays(self.schema, name).filter(|_| self.path.is_empty());
+        let elsewhere = match (elsewhere, arrays) {
+            (Some(table), Some(arrays)) => Some(format!("{table}, or in {arrays}")),
+            (table, arrays) => table.or_else(|| arrays.map(|arrays| format!("`{name}` belongs in {arrays}"))),
+        };
         match elsewhere {
             Some(help) => problem.with_help(help),
             // The list of all keys is long, so it is the last resort.
@@ -327,7 +342,7 @@ impl KeyReader<'_> {
                 Some(TomlValue::Table(result))
             }
             (_, found) => {
-                let help = hint(kind, found);
+                let help = hint(kind, found).or_else(|| advice::as_table(&self.path.join("."), kind, found));
                 self.wrong_type(&span, found, &kind.expected(), help)
             }
         }

@@ -74,6 +74,12 @@ impl KeyReader<'_> {
                 .help(Some("remove the key to get its default".to_owned()));
             return None;
         }
+        let short = crate::duration_words::short(text).filter(|short| units::parse_duration(short).is_ok());
+        if let (Err(error), Some(short)) = (&value, short) {
+            self.bad(span, &format!("{error}, found `{}`", escaped(text)))
+                .help(Some(format!("did you mean `\"{short}\"`?")));
+            return None;
+        }
         self.unit(span, text, value)
     }
 

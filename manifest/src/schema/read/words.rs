@@ -32,9 +32,9 @@ pub(super) fn fits(kind: &ValueKind, found: &DeValue<'_>) -> bool {
 /// Returns the correct form of a value of the wrong type, where that form is obvious.
 pub(super) fn hint(kind: &ValueKind, found: &DeValue<'_>) -> Option<String> {
     match (kind, found) {
-        (ValueKind::Duration(_) | ValueKind::DurationOrNone(_), DeValue::Integer(number)) => {
-            Some(format!("write it with its unit: `\"{number}s\"`"))
-        }
+        (ValueKind::Duration(_) | ValueKind::DurationOrNone(_), DeValue::Integer(number)) => Some(format!(
+            "write it with its unit, seconds, minutes or hours: `\"{number}s\"`, `\"{number}m\"` or `\"{number}h\"`"
+        )),
         (ValueKind::Micros(_), DeValue::Integer(number)) => Some(format!("write it with its unit: `\"{number}us\"`")),
         (ValueKind::Bool, DeValue::String(text)) if text == "true" || text == "false" => {
             Some(format!("write it without quotes: `{text}`"))

@@ -80,7 +80,7 @@ pub(super) struct Node {
     pub(super) name: &'static str,
     pub(super) fnd: Fnd,
     link: Forwarder,
-    /// What has happened to it, and until when.
+    /// The event that has happened to it, and until when it lasts.
     broken: Option<(Event, Instant)>,
 }
 
@@ -122,14 +122,29 @@ impl Ground {
     #[track_caller]
     pub(super) fn happen(&mut self, event: Event, random: &mut Rng) -> Option<&'static str> {
         if event == Event::KillServer {
-            self.server.kill();
-            self.server.launch();
+            self.kill_server();
             return Some(event.name());
         }
-        let node = &mut self.nodes[random.usize(..NAMES.len())];
-        if node.broken.is_some() {
+        let index = random.usize(..NAMES.len());
+        if self.nodes[index].broken.is_some() {
             return None;
         }
+        let away = Duration::from_millis(random.u64(..AWAY));
+        self.break_node(index, (event, away), random);
+        Some(event.name())
+    }
+
+    /// Kills the server, and starts it again at once.
+    #[track_caller]
+    pub(super) fn kill_server(&mut self) {
+        self.server.kill();
+        self.server.launch();
+    }
+
+    /// Lets something happen to a node, which is mended after this time.
+    #[track_caller]
+    pub(super) fn break_node(&mut self, index: usize, (event, away): (Event, Duration), random: &mut Rng) {
+        let node = &mut self.nodes[index];
         match event {
             Event::KillFnd => {
                 node.fnd.kill();
@@ -145,9 +160,7 @@ impl Ground {
             Event::Stop => node.fnd.signal(Signal::SIGSTOP),
             Event::KillServer => {}
         }
-        let away = Duration::from_millis(random.u64(..AWAY));
         node.broken = Some((event, fnd_tests::now() + away));
-        Some(event.name())
     }
 
     /// Mends what was broken for its time.

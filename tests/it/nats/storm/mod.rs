@@ -6,10 +6,12 @@
 //!
 //! Files:
 //! - `ground`: the nodes, their links and the server, and what happens to them
-//! - `oracle`: what must hold at the end
+//! - `oracle`: the rules at the end
+//! - `transcript`: one kill of each kind and a partition, each told as it happens
 
 mod ground;
 mod oracle;
+mod transcript;
 
 use super::several::server;
 use super::{CONSUMER, STREAM};

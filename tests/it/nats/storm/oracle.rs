@@ -1,8 +1,8 @@
-//! What must hold at the end of a storm, of each message that was confirmed to its publisher: one node has the final record that
+//! The rules at the end of a storm, for each message that was confirmed to its publisher: one node has the final record that
 //! counts; the function has done the work; no two attempts were there at once; each attempt is counted, so that none was repeated
 //! silently; and where another node has gone on, the record names the one that had begun.
 
-use super::ground::{Ground, Node};
+use super::ground::{Ground, NAMES, Node};
 use crate::nats::journal::{Attempted, Journal};
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::records::cause::Cause;
@@ -34,7 +34,7 @@ impl Told {
     }
 }
 
-/// What the functions have written, and what the nodes say.
+/// The journals of the functions, and the records of the nodes.
 pub(super) struct Oracle {
     journal: Journal,
     /// By the number of the message.
@@ -54,6 +54,21 @@ impl Oracle {
             journal: Journal::read(ground.nodes.iter().map(|node| &node.fnd), "take"),
             told,
         }
+    }
+
+    /// Returns the messages with which another node has gone on, in words.
+    pub(super) fn taken_over(&self) -> Vec<String> {
+        let all = self.told.iter();
+        let all = all.flat_map(|(number, told)| told.iter().map(move |told| (number, told)));
+        let taken = all.filter_map(|(number, told)| {
+            let mut attempts = told.view.attempt_records.iter();
+            let before = attempts.find(|attempt| NAMES.iter().any(|name| attempt.message.starts_with(name)))?;
+            Some(format!(
+                "message {number}: {}; {} has gone on with it",
+                before.message, told.node
+            ))
+        });
+        taken.collect()
     }
 
     /// Checks the messages from 0 on. Returns how many were interrupted, and what does not hold.

@@ -43,15 +43,9 @@ fn a_group_bounds_stored_runs_that_are_claimed_first() {
     let mut b = two(1, &grouped("db"));
     b.claims = false;
     for n in 1..=2 {
-        b.event(Event::Submit(Box::new(Submit {
-            wait: false,
-            ..submit("f", n)
-        })));
+        b.enqueue(submit("f", n));
     }
-    b.event(Event::Submit(Box::new(Submit {
-        wait: false,
-        ..submit("g", 3)
-    })));
+    b.enqueue(submit("g", 3));
     assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued; claim 1 a1");
     assert_eq!(b.event(Event::Stored(id(2))), "reply 2: queued");
     assert_eq!(b.event(Event::Stored(id(3))), "reply 3: queued");
@@ -188,10 +182,7 @@ fn a_drain_ends_with_runs_held_up() {
         rules
     });
     for n in 1..=3 {
-        b.event(Event::Submit(Box::new(Submit {
-            wait: false,
-            ..of_customer(n, "a")
-        })));
+        b.enqueue(of_customer(n, "a"));
         b.event(Event::Stored(id(n)));
     }
     b.event(Event::Drain);

@@ -50,7 +50,7 @@ fn a_run_without_the_value_waits_for_none_and_holds_up_none() {
         },
         ..submit("f", 3)
     };
-    assert_eq!(b.event(Event::Submit(Box::new(text))), "note 3; spawn w3 a1 3");
+    assert_eq!(b.request(text), "note 3; spawn w3 a1 3");
     assert_eq!(ask(&mut b, 4, "a"), "note 4; spawn w4 a1 4");
 }
 
@@ -93,7 +93,7 @@ fn a_delayed_run_takes_its_place_when_its_time_comes() {
         not_before_ms: Some(EPOCH_MS + 10_000),
         ..of_customer(1, "a")
     };
-    assert_eq!(b.event(Event::Submit(Box::new(later))), "note 1");
+    assert_eq!(b.request(later), "note 1");
     assert_eq!(ask(&mut b, 2, "a"), "note 2; spawn w1 a1 2");
     assert_eq!(b.wait(secs(11)), "");
     assert_eq!(ask(&mut b, 3, "a"), "note 3");
@@ -189,7 +189,7 @@ fn a_delayed_run_that_is_being_stored_holds_up_nobody() {
         not_before_ms: Some(EPOCH_MS + 10_000),
         ..of_customer(1, "a")
     };
-    assert_eq!(b.event(Event::Submit(Box::new(later))), "store 1");
+    assert_eq!(b.request(later), "store 1");
     assert_eq!(ask(&mut b, 2, "a"), "note 2; spawn w1 a1 2");
     assert_eq!(b.event(Event::Stored(id(1))), "reply 1: queued");
     b.code(1, 0);
@@ -249,7 +249,7 @@ fn a_payload_is_read_once_for_its_key() {
         let mut b = Bench::with(rules);
         let mut submit = of_customer(1, "a");
         submit.payload.data = Some(Data::new(ReadOnce::default()));
-        assert_eq!(b.event(Event::Submit(Box::new(submit))), "note 1; spawn w1 a1 1");
+        assert_eq!(b.request(submit), "note 1; spawn w1 a1 1");
         let second = ask(&mut b, 2, "a");
         assert!(!second.contains("spawn"), "{overlap:?}: {second}");
     }
@@ -262,7 +262,7 @@ fn another_number_for_the_same_key_reads_no_payload_again() {
     for n in 2..=3 {
         let mut submit = of_customer(n, "a");
         submit.payload.data = Some(Data::new(ReadOnce::default()));
-        b.event(Event::Submit(Box::new(submit)));
+        b.request(submit);
     }
     assert_eq!(
         b.event(installed("f", 2, keyed(2))),

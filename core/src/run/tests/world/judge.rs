@@ -230,6 +230,11 @@ impl World {
                 "a service beside its old version"
             );
             assert!(running < rules.max_running.try_into().unwrap(), "more than pool.max");
+            // The pool of a canary may be smaller than that of the release that serves.
+            let own = |other: &&Process| same(other) && other.order.version == process.order.version;
+            let own = self.processes.values().filter(own).count();
+            let most = process.order.rules.max_running;
+            assert!(own < most.try_into().unwrap(), "more than pool.max of its version");
         }
         let group = process.order.rules.queue.group.clone().filter(|_| !process.is_pooled());
         self.processes.insert(process.order.worker, process);
@@ -607,25 +612,7 @@ impl Entry {
         let mut accepted = self.accepted.clone();
         // The ledger stores the content key in another table.
         accepted.load_key = None;
-        let fresh = InvocationRecord {
-            id: accepted.id,
-            function: accepted.function.clone(),
-            trigger: accepted.trigger,
-            durable: accepted.durable,
-            state: RunState::Queued,
-            accepted_ms: accepted.accepted_ms,
-            started_ms: None,
-            ended_ms: None,
-            attempts: 0,
-            polls: 0,
-            reason: None,
-            message: String::new(),
-            exhausted: None,
-            next_attempt_ms: None,
-            version: None,
-            result: None,
-        };
-        let record = self.record.clone().unwrap_or(fresh);
+        let record = self.record.clone().unwrap_or_else(|| InvocationRecord::of(&accepted));
         (!self.is_final()).then_some(Unfinished { accepted, record })
     }
 }

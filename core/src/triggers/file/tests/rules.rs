@@ -18,6 +18,13 @@ fn world(trigger: FileTrigger) -> World {
     world
 }
 
+/// Returns a world with the usual entry and a change of it.
+fn world_with(change: impl FnOnce(&mut FileTrigger)) -> World {
+    let mut entry = entry("/in");
+    change(&mut entry);
+    world(entry)
+}
+
 fn run(kind: u8, path: &str) -> (u8, String) {
     (kind, path.to_owned())
 }
@@ -62,10 +69,7 @@ fn nothing_is_offered_before_the_function_sees_the_same_directories() {
 /// The last look at a file of an offer was before the mount, and the offer is sent after it.
 #[test]
 fn an_offer_that_is_being_made_is_made_anew_when_the_directories_lead_elsewhere() {
-    let mut world = world(FileTrigger {
-        batch: 2,
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.batch = 2);
     world.disk.write("a", false);
     world.disk.write("b", false);
     world.leads_to = Some(1);
@@ -79,10 +83,7 @@ fn an_offer_that_is_being_made_is_made_anew_when_the_directories_lead_elsewhere(
 
 #[test]
 fn changes_that_nobody_wants_are_remembered() {
-    let mut world = world(FileTrigger {
-        on: vec![FileChange::Modified],
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.on = vec![FileChange::Modified]);
     world.disk.write("a", false);
     world.pass(SECOND);
     assert_eq!(world.runs(), []);
@@ -118,10 +119,7 @@ fn a_file_that_is_written_again_after_its_old_content_was_renamed_is_modified() 
 
 #[test]
 fn a_deletion_is_offered_until_it_is_accepted() {
-    let mut world = world(FileTrigger {
-        on: vec![FileChange::Deleted],
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.on = vec![FileChange::Deleted]);
     world.disk.write("a", false);
     world.pass(SECOND);
     world.is_quick = false;
@@ -166,10 +164,7 @@ fn only_so_many_invocations_are_without_an_end_and_the_oldest_files_come_first()
 
 #[test]
 fn a_batch_is_full_or_waits_for_files_in_their_quiet_time() {
-    let mut world = world(FileTrigger {
-        batch: 3,
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.batch = 3);
     world.is_quick = false;
     for name in ["a", "b"] {
         world.disk.write(name, false);
@@ -190,10 +185,7 @@ fn a_batch_is_full_or_waits_for_files_in_their_quiet_time() {
 
 #[test]
 fn an_act_is_only_for_the_content_of_its_invocation() {
-    let mut world = world(FileTrigger {
-        then: FileAction::Delete,
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.then = FileAction::Delete);
     world.is_quick = false;
     world.disk.write("a", false);
     world.disk.write("b", false);
@@ -218,10 +210,7 @@ fn an_act_is_only_for_the_content_of_its_invocation() {
 
 #[test]
 fn an_act_after_a_failure_is_the_other_one() {
-    let mut world = world(FileTrigger {
-        failed: FileAction::Delete,
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.failed = FileAction::Delete);
     world.is_quick = false;
     for success in [true, false] {
         world.disk.write(if success { "good" } else { "bad" }, false);
@@ -266,10 +255,7 @@ fn files_from_before_the_function_are_seen_and_not_run() {
 
 #[test]
 fn nothing_is_forgotten_while_another_file_system_is_there() {
-    let mut world = world(FileTrigger {
-        on: vec![FileChange::Created, FileChange::Deleted],
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.on = vec![FileChange::Created, FileChange::Deleted]);
     world.disk.write("a", false);
     world.pass(SECOND);
     assert_eq!(world.runs(), [run(0, "a")]);
@@ -363,10 +349,7 @@ fn replaced_files_with_used_inodes_are_remembered_over_a_restart() {
 
 /// Returns a world with one file, which is to be deleted when its invocation has ended.
 fn acting() -> World {
-    let mut world = world(FileTrigger {
-        then: FileAction::Delete,
-        ..entry("/in")
-    });
+    let mut world = world_with(|entry| entry.then = FileAction::Delete);
     world.is_quick = false;
     world.disk.write("a", false);
     world.pass(SECOND);

@@ -1,4 +1,4 @@
-//! What a delivery means, case by case.
+//! The meaning of a delivery, case by case.
 
 use super::super::claim::tests::claim;
 use super::super::rules::tests::rules;
@@ -41,7 +41,7 @@ fn step(retries_interrupted: bool, change: impl for<'a> FnOnce(&mut Delivery<'a>
     decide(&delivery)
 }
 
-/// What a test can put into a delivery.
+/// The parts of a delivery that a test chooses.
 struct Known {
     place: StreamPlace,
     other: StreamPlace,

@@ -1,4 +1,4 @@
-//! What is in a message, form by form.
+//! The content of a message, form by form.
 
 use super::*;
 use fnd_manifest::function::route::{Condition, RequestPlace};

@@ -122,6 +122,19 @@ pub struct ConsumerInfo {
     /// Whether somebody has paused it.
     #[serde(default)]
     pub paused: bool,
+    /// How long its pause lasts from now on, nanoseconds; servers before 2.11 know no pause.
+    #[serde(default)]
+    pub pause_remaining: u64,
+}
+
+impl ConsumerInfo {
+    /// Returns when its pause is over, Unix milliseconds, in whole seconds: each question has another rest. `now_ms` is the wall clock.
+    #[must_use]
+    pub fn paused_until_ms(&self, now_ms: u64) -> Option<u64> {
+        let rest_ms = self.pause_remaining / 1_000_000;
+        let until_ms = now_ms.saturating_add(rest_ms).saturating_add(500);
+        (self.paused && rest_ms > 0).then_some(until_ms - until_ms % 1000)
+    }
 }
 
 /// Where a consumer is in its stream.
@@ -155,7 +168,7 @@ pub struct ConsumerConfig {
     /// Several such subjects, from 2.10 on.
     #[serde(default)]
     pub filter_subjects: Vec<String>,
-    /// Where it begins.
+    /// Where it begins, in a word of NATS: `all`, `new`, `by_start_time`.
     #[serde(default)]
     pub deliver_policy: String,
     /// The time with which it begins, RFC 3339; absent: it begins with none.
@@ -165,7 +178,7 @@ pub struct ConsumerConfig {
 /// The answer to a message that a stream has stored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct PubAck {
-    /// The stream.
+    /// The name of the stream.
     pub stream: String,
     /// The sequence of the message there.
     pub seq: u64,
@@ -207,7 +220,7 @@ impl StoredMessage {
         self.header("KV-Operation").is_some_and(|operation| operation != "PUT")
     }
 
-    /// Returns a header.
+    /// Returns the first value of a header; absent if the message has no such header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers().find(|(found, _)| found.eq_ignore_ascii_case(name))?;

@@ -162,7 +162,7 @@ fn begins_again(rules: &NatsRules, before: ConsumerBefore<'_>) -> ConsumerStart 
     }
 }
 
-/// Returns what another configuration of a consumer that is not fnd's own changes.
+/// Returns the consequences of a consumer's configuration that is not fnd's own.
 fn difference(rules: &NatsRules, (ack_wait, max_deliver): (Duration, i64)) -> Option<String> {
     let name = &rules.consumer;
     if ack_wait != rules.ack_wait {

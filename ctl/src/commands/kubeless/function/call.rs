@@ -10,7 +10,6 @@ use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Without data the function gets a GET, with data a POST. If it fails or does not answer in time, its answer goes to \
@@ -33,8 +32,6 @@ pub(in crate::commands::kubeless) struct Args {
 /// Letters and digits of an id.
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// Calls the function.
-///
 /// # Errors
 /// The function failed, or cannot be called.
 pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -60,7 +57,7 @@ async fn called(context: &Context, args: &Args) -> Result<Exit, CommandFailure> 
         // Kubeless, too, prints the answer of a function that failed to standard error.
         context.out.aside(&String::from_utf8_lossy(&reply.body));
         let message = format!("the function failed: it answered {}", reply.status);
-        return Err(CommandFailure::new(Exit::FunctionFailed, message));
+        return Err(CommandFailure::failed(message));
     }
     // With the line end that Kubeless prints behind an answer.
     context.out.result(&[&reply.body[..], b"\n"].concat())?;

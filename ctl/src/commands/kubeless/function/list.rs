@@ -61,8 +61,6 @@ pub(in crate::commands::kubeless) async fn details(
     Ok(details)
 }
 
-/// Lists functions.
-///
 /// # Errors
 /// A function does not exist, or fnd cannot be reached.
 pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandFailure> {
@@ -70,7 +68,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandF
     let details = details(context, &args.functions).await?;
     let objects: Vec<Value> = details.iter().map(of).collect();
     let body = Value::from(objects).to_string();
-    context.out.document(body.as_bytes(), |_: &Value, out| {
+    context.out.answer(body.as_bytes(), |_: &Value, out| {
         let mut header = vec!["NAME", "NAMESPACE", "HANDLER", "RUNTIME", "DEPENDENCIES", "STATUS"];
         let is_wide = out.format == Format::Wide;
         if is_wide {
@@ -99,12 +97,9 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandF
             table.row(Tone::Plain, cells);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
-/// Shows a function.
-///
 /// # Errors
 /// It does not exist, or fnd cannot be reached.
 pub(super) async fn describe(context: &Context, args: Describe) -> Result<Exit, CommandFailure> {

@@ -6,7 +6,6 @@ use crate::context::{Context, Parameters, function_path};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{LogLine, LogList};
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  kubeless function logs hello -f\n\n`fndctl logs` has more: instants, runs, --since."
@@ -24,8 +23,6 @@ pub(in crate::commands::kubeless) struct Args {
     namespace: Namespace,
 }
 
-/// Prints the lines.
-///
 /// # Errors
 /// The function does not exist, or fnd cannot be reached.
 pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {

@@ -69,8 +69,6 @@ impl KubelessFunctionVerb {
     }
 }
 
-/// Runs a verb.
-///
 /// # Errors
 /// An option is wrong, or fnd refuses the request, or it cannot be reached.
 pub(super) async fn run(context: &Context, verb: KubelessFunctionVerb) -> Result<Exit, CommandFailure> {

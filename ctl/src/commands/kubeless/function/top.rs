@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Options.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  kubeless function top\n  kubeless function top --function hello --out yaml")]
 pub(in crate::commands::kubeless) struct Args {
@@ -36,8 +35,6 @@ struct Row {
     avg_duration_seconds: f64,
 }
 
-/// Shows the numbers.
-///
 /// # Errors
 /// The function does not exist, or fnd cannot be reached.
 pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -49,7 +46,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let names = functions.iter().map(|detail| detail.status.function.as_str());
     let rows = rows(names, &metrics);
     let body = serde_json::to_vec(&rows).unwrap_or_default(); // texts and numbers
-    context.out.document(&body, |_: &Value, out| {
+    context.out.answer(&body, |_: &Value, out| {
         let mut table = TextTable::fixed(&[
             "NAME",
             "NAMESPACE",
@@ -75,8 +72,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             table.row(Tone::Plain, cells);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 /// Returns a row for each function and method, from metrics in Prometheus's text form. A function that was never called has

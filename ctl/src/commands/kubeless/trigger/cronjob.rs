@@ -2,12 +2,11 @@
 
 use super::super::code::fetched;
 use super::super::options::Namespace;
-use super::super::print_object;
+use super::super::{print_object, print_rows};
 use super::{All, NamedTrigger, TriggerKind};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{TextTable as Lines, Tone};
 use fnd_import::kubeless::manifest::CRONJOBS;
 use fnd_import::kubeless::object::NAMESPACE;
 use fnd_import::kubeless::values;
@@ -96,8 +95,6 @@ struct CronjobPayload {
     payload_from_file: Option<String>,
 }
 
-/// Runs a verb.
-///
 /// # Errors
 /// A value is wrong, there is no such trigger or function, or fnd refuses the change.
 pub(super) async fn run(context: &Context, verb: CronjobVerb) -> Result<Exit, CommandFailure> {
@@ -177,23 +174,17 @@ async fn list(context: &Context) -> Result<(), CommandFailure> {
         .iter()
         .map(|(name, function, entry)| {
             let cron = entry["cron"].as_str().map(str::to_owned);
-            // An entry that a person has written may have `every` in place of a line of cron.
-            let every = || format!("every {}", entry["every"].as_str().unwrap_or_default());
-            json!({"name": name, "namespace": NAMESPACE, "schedule": cron.unwrap_or_else(every), "function-name": function})
+            // An entry that a person has written may have `every` or `at` in place of a line of cron.
+            let other = || match entry["at"].as_str() {
+                Some(at) => format!("at {at}"),
+                None => format!("every {}", entry["every"].as_str().unwrap_or_default()),
+            };
+            json!({"name": name, "namespace": NAMESPACE, "schedule": cron.unwrap_or_else(other), "function-name": function})
         })
         .collect();
-    let body = Json::from(rows).to_string();
-    context.out.document(body.as_bytes(), |rows: &Vec<Json>, out| {
-        let mut table = Lines::fixed(&["NAME", "NAMESPACE", "SCHEDULE", "FUNCTION NAME"]);
-        let keys = ["name", "namespace", "schedule", "function-name"];
-        for row in rows {
-            table.row(
-                Tone::Plain,
-                keys.map(|key| row[key].as_str().unwrap_or_default().to_owned()),
-            );
-        }
-        out.table(&table)
-    })
+    let heads = ["NAME", "NAMESPACE", "SCHEDULE", "FUNCTION NAME"];
+    let keys = ["name", "namespace", "schedule", "function-name"];
+    print_rows(context, &Json::from(rows), (&heads, &keys))
 }
 
 #[cfg(test)]

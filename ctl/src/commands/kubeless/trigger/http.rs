@@ -1,12 +1,11 @@
 //! `kubeless trigger http`: entries of `[[http]]`, the routes of the public listener.
 
 use super::super::options::{Namespace, ignored, warn, without_secrets};
-use super::super::print_object;
+use super::super::{print_object, print_rows};
 use super::{All, NamedTrigger, TriggerKind};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{TextTable as Lines, Tone};
 use fnd_core::api::RouteList;
 use fnd_import::kubeless::manifest::ROUTES;
 use fnd_import::kubeless::object::NAMESPACE;
@@ -104,8 +103,6 @@ struct KubelessRoute {
     namespace: Namespace,
 }
 
-/// Runs a verb.
-///
 /// # Errors
 /// There is no such trigger or function, or fnd refuses the change.
 pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit, CommandFailure> {
@@ -239,16 +236,7 @@ async fn list(context: &Context) -> Result<(), CommandFailure> {
             json!({"name": name, "namespace": NAMESPACE, "function-name": function, "host-name": entry["host"], "path": entry["path"]})
         })
         .collect();
-    let body = Json::from(rows).to_string();
-    context.out.document(body.as_bytes(), |rows: &Vec<Json>, out| {
-        let mut table = Lines::fixed(&["NAME", "NAMESPACE", "FUNCTION NAME", "HOST", "PATH"]);
-        let keys = ["name", "namespace", "function-name", "host-name", "path"];
-        for row in rows {
-            table.row(
-                Tone::Plain,
-                keys.map(|key| row[key].as_str().unwrap_or_default().to_owned()),
-            );
-        }
-        out.table(&table)
-    })
+    let heads = ["NAME", "NAMESPACE", "FUNCTION NAME", "HOST", "PATH"];
+    let keys = ["name", "namespace", "function-name", "host-name", "path"];
+    print_rows(context, &Json::from(rows), (&heads, &keys))
 }

@@ -70,8 +70,6 @@ impl KubelessTriggerVerb {
     }
 }
 
-/// Runs a verb.
-///
 /// # Errors
 /// There is no such kind of triggers, or the verb fails.
 pub(super) async fn run(context: &Context, verb: KubelessTriggerVerb) -> Result<Exit, CommandFailure> {
@@ -145,8 +143,6 @@ impl TriggerKind {
         context.out.remark(&format!("{} trigger {name} updated", self.name))
     }
 
-    /// Removes a trigger.
-    ///
     /// # Errors
     /// There is no such trigger, or fnd refuses the change.
     async fn delete(self, context: &Context, name: &str) -> Result<(), CommandFailure> {

@@ -75,6 +75,11 @@ fn a_fresh_file_waits_until_it_is_unchanged_for_two_seconds() {
     world.write("a.sh", "echo");
     let first = world.scan(0);
     assert!(first.changed.is_empty() && first.unsettled.is_some());
+    let path = world.path("a.sh").display().to_string();
+    let [incomplete] = &first.incomplete[..] else {
+        panic!("{:?}", first.incomplete)
+    };
+    assert_eq!(incomplete.file, Some(path));
     let later = world.scan(2_100);
     assert_eq!(names(&later.changed), ["a"]);
     assert_eq!(world.scan(2_200), Difference::default());

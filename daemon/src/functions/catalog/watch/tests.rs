@@ -231,6 +231,32 @@ fn each_of_many_questions_has_an_answer() {
     }
 }
 
+/// A start must not take its function for one that was deleted.
+#[test]
+fn a_file_that_is_written_without_end_counts_as_unread_when_a_scan_is_over_without_it() {
+    let mut world = World::new(|_| {});
+    let mut file = File::create(world.path("a.sh")).unwrap();
+    let (stop, stopped) = channel::<()>();
+    let writer = std::thread::spawn(move || {
+        while stopped.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+            file.write_all(b"echo\n").unwrap();
+        }
+    });
+    world.catalog.rescan(1, Rescan::default());
+    let unread = world.wait("the end of the scan", |event| match event {
+        CatalogEvent::Findings { unread, .. } => Some(unread.len()),
+        CatalogEvent::Scanned(_) => Some(0),
+        _ => None,
+    });
+    assert_eq!(unread, 1, "it is told before the scan is over");
+    drop(stop);
+    writer.join().unwrap();
+    world.wait("the end of the problem", |event| {
+        matches!(event, CatalogEvent::Findings { unread, .. } if unread.is_empty()).then_some(())
+    });
+    world.candidate("a");
+}
+
 /// The events of the file come late.
 #[test]
 fn a_file_is_handed_on_before_it_counts_as_reported() {

@@ -11,167 +11,75 @@ use tokio::net::TcpStream;
 
 /// A message that cannot be told apart from two, or is none: what is sent, and whether it may be answered as one
 /// request.
-const MESSAGES: &[(&str, &str)] = &[
-    (
-        "CL and TE",
+const MESSAGES: &[(&str, &str)] = fnd_manifest::texts! {
+    "CL and TE":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 6\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "TE and CL",
+    "TE and CL":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 4\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "two CL",
+    "two CL":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\ncontent-length: 44\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "CL twice",
+    "CL twice":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\ncontent-length: 0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a list of CL",
+    "a list of CL":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0, 0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "CL with a sign",
+    "CL with a sign":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: +0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a negative CL",
+    "a negative CL":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: -1\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a CL in hexadecimal",
+    "a CL in hexadecimal":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 0x0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a CL above 2^64",
+    "a CL above 2^64":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length: 18446744073709551616\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "two TE",
+    "two TE":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: identity\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "chunked twice",
+    "chunked twice":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "an unknown TE",
+    "an unknown TE":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: xchunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "gzip, chunked",
+    "gzip, chunked":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a TE behind a vertical tab",
+    "a TE behind a vertical tab":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: \x0bchunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "TE in HTTP/1.0",
+    "TE in HTTP/1.0":
         "POST /x HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "two Host",
-        "GET /x HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a target of another host",
-        "GET http://b/x HTTP/1.1\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "LF only",
-        "GET /x HTTP/1.1\nhost: a\n\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "one LF",
-        "GET /x HTTP/1.1\r\nhost: a\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "obs-fold",
-        "GET /x HTTP/1.1\r\nhost: a\r\nx: 1\r\n 2\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a bare CR in a value",
+    "two Host": "GET /x HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "a target of another host": "GET http://b/x HTTP/1.1\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "LF only": "GET /x HTTP/1.1\nhost: a\n\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "one LF": "GET /x HTTP/1.1\r\nhost: a\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "obs-fold": "GET /x HTTP/1.1\r\nhost: a\r\nx: 1\r\n 2\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "a bare CR in a value":
         "GET /x HTTP/1.1\r\nhost: a\r\nx: 1\rtransfer-encoding: chunked\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a bare CR in the first line",
-        "GET /x\rHTTP/1.1\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a zero byte",
-        "GET /x HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a space before the colon",
+    "a bare CR in the first line": "GET /x\rHTTP/1.1\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "a zero byte": "GET /x HTTP/1.1\r\nhost: a\r\nx: \0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "a space before the colon":
         "POST /x HTTP/1.1\r\nhost: a\r\ncontent-length : 44\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a space before the name",
-        "GET /x HTTP/1.1\r\n host: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "no colon",
-        "GET /x HTTP/1.1\r\nhost: a\r\nnonsense\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "no target",
-        "GET HTTP/1.1\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "an unknown version",
-        "GET /x HTTP/3.7\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "no host",
-        "GET /x HTTP/1.1\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "no host beside a target with one",
-        "GET http://a/x HTTP/1.1\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    ("HTTP/0.9", "GET /x\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n"),
-    (
-        "the preface of HTTP/2",
-        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    ("a record of TLS", "\x16\x03\x01\x02\0\x01\0\x01\r\n\r\n"),
-    ("garbage", "\x7f\x01\x02\x03 nothing at all\r\n\r\n"),
-    (
-        "a chunk's size with a prefix",
+    "a space before the name": "GET /x HTTP/1.1\r\n host: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "no colon": "GET /x HTTP/1.1\r\nhost: a\r\nnonsense\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "no target": "GET HTTP/1.1\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "an unknown version": "GET /x HTTP/3.7\r\nhost: a\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "no host": "GET /x HTTP/1.1\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "no host beside a target with one": "GET http://a/x HTTP/1.1\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "HTTP/0.9": "GET /x\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "the preface of HTTP/2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
+    "a record of TLS": "\x16\x03\x01\x02\0\x01\0\x01\r\n\r\n",
+    "garbage": "\x7f\x01\x02\x03 nothing at all\r\n\r\n",
+    "a chunk's size with a prefix":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0x2\r\nab\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a chunk's size with a sign",
+    "a chunk's size with a sign":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n+2\r\nab\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a chunk's size above 2^64",
+    "a chunk's size above 2^64":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n10000000000000002\r\nab\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a chunk's size without digits",
+    "a chunk's size without digits":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n;\r\nab\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a chunk that is longer than its size",
+    "a chunk that is longer than its size":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a chunk's size that ends with LF",
+    "a chunk's size that ends with LF":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\nab\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "a chunk's extension with LF",
+    "a chunk's extension with LF":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2;a\nab\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-    (
-        "the last chunk with LF",
+    "the last chunk with LF":
         "POST /x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\n\nGET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n",
-    ),
-];
+};
 
 /// Calls `test` with a server and a way to connect to it, first plain and then by TLS.
 async fn plain_and_secured(test: impl AsyncFn(&Here, &dyn AsyncConnect)) {

@@ -1,4 +1,4 @@
-//! Claims: what was read or written, and what follows.
+//! Answers of the register about claims, and their effects.
 
 use super::*;
 use crate::triggers::nats::NatsProblem;

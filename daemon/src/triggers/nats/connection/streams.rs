@@ -109,7 +109,9 @@ pub(super) async fn look(client: &Client, due: &DueLook, bucket: &ClaimBucket) -
         figures: ConsumerFigures {
             pending: consumer.num_pending,
             redelivered: consumer.num_redelivered,
+            made_ns: consumer.created_ns,
             is_paused: consumer.paused,
+            paused_until_ms: consumer.paused_until_ms(unix_ms()),
         },
     })
 }

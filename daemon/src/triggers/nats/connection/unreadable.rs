@@ -1,5 +1,5 @@
 //! Messages at which the client gives its connection up. A server stores whatever a publisher sends: headers that are
-//! none, and subjects that are no UTF-8. The client takes what it cannot read as the end of the connection, and the
+//! none, and subjects that are no UTF-8. The client takes bytes that it cannot read for the end of the connection, and the
 //! server delivers it again to the next one.
 //!
 //! Such a message is read in another way, where its headers are data. It becomes a delivery like any other, which the

@@ -4,7 +4,7 @@ use super::*;
 use crate::triggers::nats::books::MessageStage;
 use crate::triggers::nats::fact::FoundMessage;
 use crate::triggers::nats::tests::{
-    asked_for_key, at, claim, delivered, found, function, ready, sent, serving, wanted, wanted_entry, wrote_claim,
+    asked_for_key, at, claim, delivered, found, function, mark, ready, sent, serving, wanted, wanted_entry, wrote_claim,
 };
 use crate::triggers::nats::wanted::WantedEntry;
 use fnd_core::places::conditions::Test;
@@ -111,6 +111,36 @@ fn what_cannot_be_stored_is_given_back() {
     assert!(messages.asking().is_empty());
     messages.beat(at(10));
     assert_eq!(messages.asking().len(), 1);
+}
+
+/// Its commit was done, and this fnd was told that it was not.
+#[test]
+fn a_row_that_nobody_has_is_deleted_so_that_the_next_delivery_is_accepted() {
+    const ROW: InvocationId = InvocationId(9);
+    for (step, is_deleted) in [(LocalStep::Open, true), (LocalStep::Ending, false)] {
+        let (mut messages, number) = with_delivery(2);
+        let known = KnownMessage {
+            id: ROW,
+            function: function("f"),
+            mark: mark("ORDERS", 7),
+            step,
+            is_interrupted: false,
+        };
+        messages.known(at(5), number, Ok(Some(known)));
+        let effects = messages.take_effects();
+        let deletes = |effect: &MessageEffect| matches!(effect, MessageEffect::Withdraw(ROW));
+        assert_eq!(effects.iter().any(deletes), is_deleted);
+        let Some(MessageEffect::Send(NatsRequest::Signal { signal, .. })) = effects.last() else {
+            panic!("it is given back");
+        };
+        assert_eq!(*signal, AckSignal::GiveBack(REFUSED));
+        messages.delivered(at(11), delivered(1, 7, 3), InvocationId(3));
+        let effects = messages.take_effects();
+        assert!(
+            matches!(effects[..], [MessageEffect::LookUp(..)]),
+            "the ledger is asked again"
+        );
+    }
 }
 
 #[test]

@@ -237,18 +237,9 @@ fn a_call_and_its_answer_are_quick() {
         let head = InvokeHead {
             invocation: "01934567-89ab-7def-8123-456789abcdef".into(),
             attempt: 1,
-            poll: 0,
             trigger: "manual".into(),
-            deadline_ms: None,
             traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into(),
-            content_type: None,
-            data: None,
-            previous: None,
-            context: None,
-            time: None,
-            cause: None,
-            variables: None,
-            request: None,
+            ..InvokeHead::default()
         };
         let mut times = Vec::new();
         let mut begun = crate::clock::monotonic();

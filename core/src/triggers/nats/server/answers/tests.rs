@@ -35,6 +35,18 @@ fn streams_and_consumers_are_read() {
 }
 
 #[test]
+fn a_pause_has_an_end_where_the_server_says_how_long_it_lasts() {
+    let consumer = |keys: &str| {
+        let text = CONSUMER.replacen('{', &format!("{{{keys}"), 1);
+        read::<ConsumerInfo>(text.as_bytes()).unwrap()
+    };
+    let paused = consumer(r#""paused":true,"pause_remaining":59800000000,"#);
+    assert_eq!(paused.paused_until_ms(10_300), Some(70_000));
+    assert_eq!(consumer(r#""paused":true,"#).paused_until_ms(10_300), None);
+    assert_eq!(consumer("").paused_until_ms(10_300), None);
+}
+
+#[test]
 fn an_error_is_told_by_its_number() {
     let text = r#"{"type":"x","error":{"code":404,"err_code":10014,"description":"consumer not found"}}"#;
     let bad = read::<ConsumerInfo>(text.as_bytes()).unwrap_err();

@@ -31,6 +31,7 @@ fn consumer(change: impl FnOnce(&mut ConsumerConfig)) -> ConsumerInfo {
         num_pending: 0,
         num_redelivered: 0,
         paused: false,
+        pause_remaining: 0,
     }
 }
 
@@ -174,7 +175,7 @@ fn a_consumer_that_is_there_is_used_changed_or_left() {
     left(&consumer_step(&rules, Some(&push), None), "unasked");
     let all = consumer(|config| config.ack_policy = "all".to_owned());
     left(&consumer_step(&rules, Some(&all), None), "needs `explicit`");
-    // Where it begins is what the server does not let anybody change.
+    // The server lets nobody change where it begins.
     let slow = consumer(|config| config.ack_wait = 5_000_000_000);
     assert_eq!(
         consumer_step(&rules, Some(&slow), None),

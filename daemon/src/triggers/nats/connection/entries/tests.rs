@@ -1,7 +1,7 @@
 use super::*;
 use crate::triggers::nats::connection::streams::DeliveredMessages;
 use crate::triggers::nats::fact::ConsumerFigures;
-use crate::triggers::nats::tests::ready;
+use crate::triggers::nats::tests::{figures, ready};
 use fnd_core::triggers::nats::rules::{FunctionLimits, NatsRules};
 use fnd_manifest::function::NatsTrigger;
 use fnd_wire::ids::FunctionName;
@@ -43,8 +43,7 @@ fn found() -> Result<FoundEntry, NotFound> {
         state: ready(),
         figures: ConsumerFigures {
             pending: 1,
-            redelivered: 0,
-            is_paused: false,
+            ..figures()
         },
     })
 }

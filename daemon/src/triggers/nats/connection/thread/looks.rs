@@ -150,7 +150,7 @@ impl NatsThread {
         }
     }
 
-    /// Says whether entries are looked for: it is known what the bucket is.
+    /// Says whether entries are looked for: the bucket was.
     pub(super) fn looks_for_entries(&self) -> bool {
         match self.bucket {
             BucketLook::Never | BucketLook::Asked(None) => false,

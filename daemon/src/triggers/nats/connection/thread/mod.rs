@@ -128,7 +128,7 @@ pub(in crate::triggers::nats) async fn run(mut requests: UnboundedReceiver<NatsR
         }
     }
     if let Some(client) = thread.client.take().filter(|_| thread.is_up) {
-        // An error, or too late: the server delivers again what it was not told of.
+        // An error, or too late: the server delivers again the messages of which it was not told.
         let _ = timeout(FLUSH_MAX, client.flush()).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Helpers of the tests of importers.
 
-use super::Imported;
+use crate::Imported;
 use fnd_manifest::foreign::{ConversionReport, FieldVerdict, MadeManifest, Row};
 
 /// Returns a function's manifest, as it is written.

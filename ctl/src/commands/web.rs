@@ -1,0 +1,112 @@
+//! `fndctl web`: serves the web page with the rights of the caller.
+
+use crate::common::page::{PageOptions, StartedPage, start};
+use crate::context::Context;
+use crate::exit::{CommandFailure, Exit};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The page shows functions and runs, and does what you may do: fnd asks for the same roles as for fndctl. Nobody else reaches it: \
+    its socket is yours, and a browser needs the token of the printed address, once. Ctrl-C ends the page.\n\nExamples:\n  \
+    fndctl web                   at a socket, for a laptop: the printed ssh line brings it there\n  \
+    fndctl web --port 8080       at http://127.0.0.1:8080, for a browser on this machine\n  \
+    fndctl web --read-only\n  \
+    fndctl open vm1              all of it from a laptop"
+)]
+pub(crate) struct Args {
+    /// Listen at this socket [default: $XDG_RUNTIME_DIR/fnd/web.sock].
+    #[arg(long, value_name = "PATH", conflicts_with = "port")]
+    listen: Option<PathBuf>,
+
+    /// Listen at this port of 127.0.0.1; 0 chooses a free one.
+    #[arg(long, value_name = "N")]
+    port: Option<u16>,
+
+    #[command(flatten)]
+    page: PageOptions,
+
+    /// End when standard input ends, as `fndctl open` needs it.
+    #[arg(long, hide = true)]
+    end_with_input: bool,
+}
+
+/// Serves the page until it ends.
+///
+/// # Errors
+/// The page does not start, or fails.
+pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    let mut words: Vec<OsString> = args.page.words()?.into_iter().map(OsString::from).collect();
+    if let Some(path) = args.listen {
+        words.extend([OsString::from("--listen"), path.into_os_string()]);
+    }
+    if let Some(port) = args.port {
+        words.extend(["--port".to_owned(), port.to_string()].map(OsString::from));
+    }
+    let input = if args.end_with_input {
+        Stdio::inherit()
+    } else {
+        Stdio::piped()
+    };
+    let mut page = start(context, words, input).await?;
+    page.started.ssh = page.started.socket.as_deref().map(|socket| ssh(socket, &host()));
+    print(context, &page.started)?;
+    page.ended().await
+}
+
+fn print(context: &Context, page: &StartedPage) -> Result<(), CommandFailure> {
+    let body = serde_json::to_vec(page).unwrap_or_default(); // texts
+    context
+        .out
+        .document(&body, |page: &StartedPage, out| out.line(&line(page)))
+}
+
+/// Returns the one line that says how a browser gets to the page.
+fn line(page: &StartedPage) -> String {
+    match page {
+        StartedPage {
+            address: Some(address), ..
+        } => address.clone(),
+        StartedPage { socket, token, ssh, .. } => format!(
+            "{}: on a laptop `{}`, then open http://127.0.0.1:{PORT}/#token={token}",
+            socket.as_deref().unwrap_or_default(),
+            ssh.as_deref().unwrap_or_default()
+        ),
+    }
+}
+
+/// The port of the laptop.
+const PORT: u16 = 8080;
+
+fn ssh(socket: &str, host: &str) -> String {
+    format!("ssh -N -L 127.0.0.1:{PORT}:{socket} {host}")
+}
+
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_leads_to_the_page() {
+        let socket = "/run/user/1000/fnd/web.sock";
+        let mut page = StartedPage {
+            address: None,
+            socket: Some(socket.to_owned()),
+            token: "7f".to_owned(),
+            ssh: Some(ssh(socket, "vm1")),
+        };
+        assert_eq!(
+            line(&page),
+            "/run/user/1000/fnd/web.sock: on a laptop `ssh -N -L 127.0.0.1:8080:/run/user/1000/fnd/web.sock vm1`, \
+             then open http://127.0.0.1:8080/#token=7f"
+        );
+        page.address = Some("http://127.0.0.1:1/#token=7f".to_owned());
+        assert_eq!(line(&page), "http://127.0.0.1:1/#token=7f");
+    }
+}

@@ -1,0 +1,86 @@
+//! Options of other tools, and arguments that are missing: the command line to type.
+
+use crate::exit::CommandFailure;
+use clap::error::{ContextKind, ContextValue};
+
+/// Options of other tools by the verb at which they are typed, and what does that here. `*` is any verb.
+const OPTIONS: &[(&str, &str)] = fnd_manifest::texts! {
+    "history --failed --failures --errors": "`fndctl history --state failed` lists the runs that failed",
+    "history --success --ok": "`fndctl history --state succeeded` lists the runs that succeeded",
+    "history --running": "`fndctl history --state running` lists the runs that run now",
+    "logs --unit -u --function": "`fndctl logs F` prints the output of one function",
+    "logs --run --invocation": "`fndctl logs --id ID` prints the output of one run",
+    "logs --error --errors --priority -p": "`fndctl history --state failed` lists failed runs, `fndctl logs --id ID` prints the output of one",
+    "list -n --limit --tail": "`fndctl list` lists all functions; `fndctl list 'web/*'` those of a pattern",
+    "list -a --all": "`fndctl list` lists all functions, the disabled ones too",
+    "status -a --all": "`fndctl status` shows all functions",
+    "invoke --payload --body --json-data --input": "`fndctl invoke F -d JSON` sends a payload, `-d @FILE` a file",
+    "invoke --background --detach --no-wait": "`fndctl invoke F --async` queues the run and prints its id",
+    "invoke --sync --wait": "`fndctl invoke F` waits for the result without an option",
+    "invoke --delay --after": "`fndctl invoke F --in 10m` starts the run later",
+    "invoke --env -e": "a run gets its payload (`-d`); variables are in `[env]` of the manifest",
+    "new --lang --language --template": "`fndctl new NAME --runtime python` writes a function",
+    "deploy --runtime --handler --env --memory --timeout":
+        "settings are in the manifest: `NAME.toml` beside the file, or a block `# /// fnd` in it",
+    "cancel --force -f -9": "`fndctl cancel ID` ends the run; after `limits.grace` fnd kills what is left",
+    "remove -f --force": "`fndctl remove F --yes` removes an upload without a question",
+    "* --format -F --template": "`-o json`, `-o yaml`, `-o wide` and `-o name` are the formats, `--jq EXPR` prints a value",
+    "* --verbose -v --debug": "`-o wide` prints more; `fndctl log-level debug` is about fnd's own messages",
+    "* --host -H --context --kubeconfig --namespace":
+        "fndctl talks to the fnd of this machine: `ssh HOST fndctl ...` to that of another one; groups are `GROUP/NAME`",
+    "* --no-color --no-colour": "`NO_COLOR=1 fndctl ...` prints without colours",
+    "* --watch -w": "`fndctl status --watch` prints the functions anew after each change, `fndctl logs -f` follows output",
+    "* -f --follow": "`fndctl logs -f` follows output, `fndctl events -f` events, `fndctl status --watch` states",
+};
+
+/// Arguments that are no option, by the verb that they follow, and what does that here.
+const ARGUMENTS: &[(&str, &str)] = fnd_manifest::texts! {
+    "secret set":
+        "the value comes from standard input, so that neither the shell's history nor `ps` shows it: \
+         `sudo fndctl secret set NAME < FILE`, or without `< FILE` to type it",
+    "secret new": "`fndctl secret new NAME` makes the value; one of yours is stored by `fndctl secret set NAME < FILE`",
+    "secret encrypt": "the value comes from standard input: `sudo fndctl secret encrypt NAME < FILE`",
+    "emit": "the data of an event needs `-d` before it: `fndctl emit TYPE -d '{\"id\": 1}'`",
+    "show": "`fndctl show F` shows one function; `fndctl status F G` shows several",
+};
+
+/// Returns advice for an option or an argument that a verb does not have.
+pub(super) fn unknown(error: &clap::Error, verb: &str) -> Option<CommandFailure> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let option = typed.split('=').next().unwrap_or_default();
+    if !option.starts_with('-') {
+        let (_, instead) = ARGUMENTS.iter().find(|(of, _)| *of == verb)?;
+        // What follows the name of a secret may be its value.
+        let typed = if verb.starts_with("secret") {
+            "more words"
+        } else {
+            option
+        };
+        let failure = CommandFailure::usage(format!("`fndctl {verb}` takes no `{typed}` there"));
+        return Some(failure.help(*instead));
+    }
+    let mut row = OPTIONS.iter().filter_map(|(words, instead)| {
+        let (of, options) = words.split_once(' ')?;
+        let is_here = of == "*" || of == verb;
+        (is_here && options.split(' ').any(|other| other == option)).then_some(*instead)
+    });
+    let near = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(near)) => Some(format!("did you mean `{near}`?")),
+        _ => None,
+    };
+    let help = row.next().map(str::to_owned).or(near);
+    let help = help.unwrap_or_else(|| format!("`fndctl {verb} --help` lists its options"));
+    Some(CommandFailure::usage(format!("`fndctl {verb}` has no option `{option}`")).help(help))
+}
+
+/// Returns advice for a command line that lacks an argument. clap would also print options that the environment sets.
+pub(super) fn missing(error: &clap::Error, verb: &str) -> Option<CommandFailure> {
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let missing: Vec<String> = missing.iter().map(|argument| format!("`{argument}`")).collect();
+    let failure = CommandFailure::usage(format!("`fndctl {verb}` needs {}", missing.join(" and ")));
+    Some(failure.help(format!("`fndctl {verb} --help` has examples")))
+}

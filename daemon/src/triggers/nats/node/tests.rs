@@ -1,0 +1,117 @@
+//! The key of the node in the register.
+
+use super::super::fact::NatsFact;
+use super::super::name::tests::written_by;
+use super::super::request::NatsRequest;
+use super::super::tests::{at, claim, messages, open_message, sent, server, up, wanted_entry};
+use super::*;
+use fnd_wire::ids::InvocationId;
+
+const ID: InvocationId = InvocationId(1);
+
+fn found(instance: u64, process: u64, revision: u64) -> Result<Option<FoundKey>, String> {
+    Ok(Some(written_by(instance, process, revision)))
+}
+
+/// Returns the revisions that the writes that were sent replace.
+fn writes(messages: &mut Messages) -> Vec<Option<u64>> {
+    let requests = sent(messages).into_iter();
+    let writes = requests.filter_map(|request| match request {
+        NatsRequest::Write { replaces, .. } => Some(replaces),
+        _ => None,
+    });
+    writes.collect()
+}
+
+#[test]
+fn a_key_that_is_missing_is_created_and_an_own_one_is_renewed() {
+    let mut messages = messages();
+    messages.node_is_read(at(1), at(1).mono, Ok(None));
+    assert_eq!(writes(&mut messages), [None]);
+    assert!(!messages.may_claim(), "it is not written yet");
+    messages.node_is_written(at(2), at(1).mono, &Ok(5));
+    messages.renew(at(3));
+    assert_eq!(writes(&mut messages), [Some(5)]);
+    messages.node_is_read(at(4), at(4).mono, found(7, 0, 9));
+    assert_eq!(writes(&mut messages), [Some(9)]);
+}
+
+#[test]
+fn a_name_of_another_fnd_is_taken_when_that_one_is_silent() {
+    let mut messages = messages();
+    messages.node_is_read(at(1), at(1).mono, found(8, 0, 3));
+    assert!(writes(&mut messages).is_empty() && messages.node_problem().is_some());
+    assert_eq!(messages.node_key, NodeKey::Foreign(at(31).mono));
+    messages.node_is_read(at(31), at(31).mono, found(8, 0, 4));
+    assert_eq!(
+        messages.node_key,
+        NodeKey::Foreign(at(61).mono),
+        "it has renewed its key"
+    );
+    messages.node_is_read(at(61), at(61).mono, found(8, 0, 4));
+    assert_eq!((writes(&mut messages), messages.node_problem()), (vec![Some(4)], None));
+}
+
+#[test]
+fn a_machine_that_is_a_copy_of_this_one_is_another_fnd() {
+    let mut messages = messages();
+    up(&mut messages);
+    messages.node_is_read(at(1), at(1).mono, found(7, 5, 7));
+    assert_eq!(writes(&mut messages), [Some(7)], "an fnd before this one has left it");
+    messages.node_is_written(at(1), at(1).mono, &Err(WriteRefused::Unknown("away".to_owned())));
+    messages.node_is_read(at(2), at(2).mono, found(7, 5, 7));
+    assert_eq!(writes(&mut messages), [Some(7)], "the write was lost");
+    messages.node_is_written(at(3), at(2).mono, &Ok(8));
+    messages.node_is_written(at(4), at(4).mono, &Err(WriteRefused::Conflict));
+    messages.node_is_read(at(4), at(4).mono, found(7, 6, 9));
+    assert!(!messages.may_claim() && messages.node_problem().is_some());
+}
+
+#[test]
+fn claims_that_a_new_bucket_has_not_are_read_at_once() {
+    for (bucket, is_read) in [(1, false), (2, true)] {
+        let mut messages = open_message(ID);
+        up(&mut messages);
+        let message = messages.open.get_mut(&ID).unwrap();
+        message.rules = Some(wanted_entry("f", "x").rules);
+        (message.claim, message.mark.revision) = (KnownClaim::Written(claim("vm1", ID), 3), Some(3));
+        message.keep_at = at(3600).mono;
+        let server = ConnectedServer {
+            bucket_created_ns: bucket,
+            ..server()
+        };
+        messages.connected(at(10), server);
+        sent(&mut messages);
+        messages.beat(at(10));
+        let requests = sent(&mut messages).into_iter();
+        let reads = requests.filter(|request| matches!(request, NatsRequest::Read { .. }));
+        assert_eq!(reads.count(), usize::from(is_read), "{bucket}");
+    }
+}
+
+#[test]
+fn signs_of_life_go_on_while_the_bucket_is_missing() {
+    let mut messages = open_message(ID);
+    up(&mut messages);
+    messages.disconnected(at(5), "away".to_owned());
+    messages.fact(at(40), NatsFact::NoBucket("it is gone".to_owned()), InvocationId(2));
+    sent(&mut messages);
+    messages.beat(at(40));
+    // The message was delivered before this connection.
+    let [NatsRequest::ReadMessage { number, .. }] = sent(&mut messages)[..] else {
+        panic!("its stream is asked whether it has the message");
+    };
+    messages.message_read(at(40), number, Err("no right to read".to_owned()));
+    assert!(matches!(sent(&mut messages)[..], [NatsRequest::Signal { .. }]));
+}
+
+#[test]
+fn a_refused_renewal_asks_who_has_the_key() {
+    let mut messages = messages();
+    messages.node_is_read(at(1), at(1).mono, Ok(None));
+    sent(&mut messages);
+    messages.node_is_written(at(2), at(1).mono, &Err(WriteRefused::Unknown("away".to_owned())));
+    assert!(sent(&mut messages).is_empty());
+    messages.node_is_written(at(2), at(1).mono, &Err(WriteRefused::Conflict));
+    assert!(matches!(sent(&mut messages)[..], [NatsRequest::Read { .. }]));
+}

@@ -1,0 +1,137 @@
+//! The names of pm2's keys: those of `lib/API/schema.json` of pm2 6, with their other spellings.
+
+use crate::tree::NamedValue;
+
+/// Keys about files of output, which fnd keeps itself.
+pub(super) const OUTPUT: &str = "\
+    out_file error_file log_file pid_file merge_logs log_date_format log_type time disable_logs";
+
+/// Keys that change nothing in what runs.
+pub(super) const NOTHING: &str = "\
+    name namespace vizion automation pmx io v8 event_loop_inspector deep_monitoring append_env_to_name treekill \
+    execute_command username windows_hide kill_retry_time";
+
+/// Keys for which fnd has nothing.
+pub(super) const NONE: &str = "\
+    name_prefix install_url source_map_support disable_source_map_support instance_var increment_var post_update \
+    force trace disable_trace write";
+
+/// Keys whose value is a text, a number, or `true` or `false`.
+pub(super) const SCALARS: &str = "\
+    name script cwd exec_interpreter exec_mode instances max_memory_restart restart_delay \
+    exp_backoff_restart_delay kill_timeout cron_restart autostart port uid";
+
+/// Returns the name of a key in pm2's schema. pm2 takes each name in `camelCase`, too, and knows other names for some.
+pub(super) fn canonical(key: &str) -> String {
+    // The rest of these names is that of an environment.
+    if key.starts_with("env_") {
+        return key.to_owned();
+    }
+    let mut snake = String::new();
+    for c in key.chars() {
+        if c.is_ascii_uppercase() {
+            snake.push('_');
+        }
+        snake.push(c.to_ascii_lowercase());
+    }
+    let known = match snake.as_str() {
+        "exec" | "cmd" | "command" => "script",
+        "interpreter" => "exec_interpreter",
+        "interpreter_args" => "node_args",
+        "out" | "output" | "out_log" => "out_file",
+        "error" | "err" | "err_file" | "err_log" => "error_file",
+        "log" => "log_file",
+        "pid" => "pid_file",
+        "cron" => "cron_restart",
+        "combine_logs" => "merge_logs",
+        "user" => "uid",
+        _ => return snake,
+    };
+    known.to_owned()
+}
+
+/// Returns a key of an app, by any of its names.
+pub(super) fn entry<'a>(app: &NamedValue<'a>, key: &str) -> Option<NamedValue<'a>> {
+    app.get(key)
+        .or_else(|| app.items().into_iter().find(|item| canonical(item.key) == key))
+}
+
+/// Replaces the comments of a text in JSON by blanks: pm2 reads `.json` as an expression of JavaScript.
+pub(super) fn without_comments(bytes: &mut [u8]) {
+    let mut at = 0;
+    let mut quote = None;
+    while at < bytes.len() {
+        let rest = bytes.get_mut(at..).unwrap_or_default();
+        let step = match (quote, &*rest) {
+            (Some(_), [b'\\', ..]) => 2,
+            (Some(open), [byte, ..]) => {
+                quote = Some(open).filter(|open| open != byte);
+                1
+            }
+            (None, [byte @ (b'"' | b'\''), ..]) => {
+                quote = Some(*byte);
+                1
+            }
+            (None, [b'/', b'/', ..]) => {
+                let end = rest_until(rest, b"\n");
+                blank(rest, end)
+            }
+            (None, [b'/', b'*', ..]) => {
+                let end = rest_until(rest, b"*/") + 2;
+                blank(rest, end)
+            }
+            _ => 1,
+        };
+        at += step;
+    }
+}
+
+/// Returns the place of a mark, or the end.
+fn rest_until(rest: &[u8], mark: &[u8]) -> usize {
+    let found = rest.windows(mark.len()).position(|part| part == mark);
+    found.unwrap_or(rest.len())
+}
+
+/// Writes blanks up to a place, and returns the place. Lines stay where they are.
+fn blank(rest: &mut [u8], end: usize) -> usize {
+    let inside = rest.iter_mut().take(end).filter(|byte| **byte != b'\n');
+    inside.for_each(|byte| *byte = b' ');
+    end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_key_is_known() {
+        for (key, name) in [
+            ("errorFile", "error_file"),
+            ("err_file", "error_file"),
+            ("out", "out_file"),
+            ("maxMemoryRestart", "max_memory_restart"),
+            ("interpreterArgs", "node_args"),
+            ("windowsHide", "windows_hide"),
+            ("cmd", "script"),
+            ("user", "uid"),
+            ("env_productionEU", "env_productionEU"),
+            ("odd", "odd"),
+        ] {
+            assert_eq!(canonical(key), name, "{key}");
+        }
+    }
+
+    #[test]
+    fn comments_become_blanks() {
+        for (text, expected) in [
+            ("{ // don't\n\"a\": 1 }", "{         \n\"a\": 1 }"),
+            ("{/* a\n\"*/\"b\": \"//c\\\"//\"}", "{    \n   \"b\": \"//c\\\"//\"}"),
+            ("'//'//x", "'//'   "),
+            ("/* open", "       "),
+        ] {
+            let mut bytes = text.as_bytes().to_vec();
+            without_comments(&mut bytes);
+            assert_eq!(String::from_utf8(bytes).unwrap(), expected, "{text}");
+        }
+    }
+}

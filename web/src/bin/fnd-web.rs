@@ -1,0 +1,7 @@
+//! The program `fnd-web`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fnd_web::main()
+}

@@ -1,0 +1,220 @@
+//! The page of one run: its attempts, its output, its payload and its result, and what called it.
+
+use super::{LINES_MAX, run_parts};
+use crate::api::{Api, Failure};
+use crate::http::{Request, Response};
+use crate::parts::actions::same;
+use crate::parts::filters::count;
+use crate::parts::frame::{Page, Visit, page, section, stream};
+use crate::parts::output;
+use crate::parts::tables::{empty, runs};
+use crate::parts::text::short;
+use fnd_core::api::{InvocationList, InvocationView, LogLine, LogList};
+use fnd_wire::ids::InvocationId;
+use futures_util::future::try_join3;
+use hyper::Method;
+use hyper::body::Bytes;
+use maud::html;
+
+/// All that a page shows of a run.
+struct Shown {
+    run: InvocationView,
+    lines: Vec<LogLine>,
+    payload: Option<Body>,
+    result: Option<Body>,
+    /// The runs that it called.
+    called: Vec<InvocationView>,
+}
+
+struct Body {
+    bytes: Bytes,
+    content_type: String,
+}
+
+/// # Errors
+/// There is no such run, or fnd does not answer.
+pub(super) async fn show(request: &Request, api: &Api, id: InvocationId) -> Result<Response, Failure> {
+    let before = count(request, "before")?;
+    // The search looks through all of the output.
+    let limit = if request.query("q").is_some() {
+        LINES_MAX
+    } else {
+        before.saturating_add(output::PART + 1).min(LINES_MAX)
+    };
+    let path = format!("/v1/invocations/{id}");
+    let (visit, run, lines) = try_join3(
+        Visit::of(request, api),
+        api.get::<InvocationView>(&path),
+        lines(api, id, limit),
+    )
+    .await?;
+    let payload = body(api, &format!("{path}/payload")).await?;
+    let result = if run.state.is_final() {
+        body(api, &format!("{path}/result")).await?
+    } else {
+        None
+    };
+    let called = if run.children > 0 {
+        let path = format!("/v1/invocations?parent={id}&limit=50");
+        api.get::<InvocationList>(&path).await?.invocations
+    } else {
+        Vec::new()
+    };
+    let shown = Shown {
+        run,
+        lines,
+        payload,
+        result,
+        called,
+    };
+    Ok(view(&visit, request, &shown, before))
+}
+
+async fn lines(api: &Api, id: InvocationId, limit: usize) -> Result<Vec<LogLine>, Failure> {
+    let list = api
+        .get::<LogList>(&format!("/v1/invocations/{id}/logs?limit={limit}"))
+        .await?;
+    Ok(list.lines)
+}
+
+/// Returns a payload or a result; nothing if there is none, or if it was not kept.
+async fn body(api: &Api, path: &str) -> Result<Option<Body>, Failure> {
+    match api.send(Method::GET, path, &[], Bytes::new()).await {
+        Ok(reply) => {
+            let content_type = reply.headers.get("content-type").and_then(|value| value.to_str().ok());
+            Ok(Some(Body {
+                content_type: content_type.unwrap_or_default().to_owned(),
+                bytes: reply.body,
+            }))
+        }
+        Err(Failure::Refused(_)) => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Returns the bytes behind the links "Raw".
+///
+/// # Errors
+/// There is no such run or part of it, or fnd does not answer.
+pub(super) async fn raw(api: &Api, id: InvocationId, what: &str) -> Result<Response, Failure> {
+    let (body, extension) = match what {
+        "raw" => (output::raw(&lines(api, id, LINES_MAX).await?).into(), "log"),
+        "payload" | "result" => {
+            let path = format!("/v1/invocations/{id}/{what}");
+            (api.send(Method::GET, &path, &[], Bytes::new()).await?.body, "txt")
+        }
+        _ => return Err(Failure::no_page()),
+    };
+    Ok(Response::Raw {
+        content_type: "text/plain; charset=utf-8",
+        file_name: Some(format!("{id}-{what}.{extension}")),
+        body,
+    })
+}
+
+fn view(visit: &Visit, request: &Request, shown: &Shown, before: usize) -> Response {
+    let run = &shown.run;
+    let id = run.id.to_string();
+    let kept = |body: Option<&Body>, what: &str, none: &str| match body {
+        Some(body) if !body.bytes.is_empty() => {
+            output::body(&body.bytes, &body.content_type, &format!("/runs/{id}/{what}"))
+        }
+        Some(_) | None => empty(none),
+    };
+    let payload = kept(
+        shown.payload.as_ref(),
+        "payload",
+        "There is none, or it was not kept: a call that succeeded at once leaves none.",
+    );
+    let result = kept(shown.result.as_ref(), "result", "There is no result.");
+    let body = html! {
+        (section("summary", "Summary", &run_parts::summary(visit, run)))
+        @if visit.operates(&run.function) { (run_parts::changes(run, &id)) }
+        (run_parts::printed(request, run, &shown.lines, before))
+        (section("attempts-part", "Attempts", &run_parts::attempts(visit, run)))
+        (section("payload", "Payload", &payload))
+        (section("result", "Result", &result))
+        @if !shown.called.is_empty() { (section("called", "What it called", &runs(&shown.called, visit))) }
+        (same(&format!("fndctl show {id}")))
+    };
+    let title = format!("Run {} of {}", short(&id), run.function);
+    let shown = Page {
+        stream: (!run.state.is_final()).then(|| stream(Some(&run.function))),
+        ..Page::new(&title, "/history", body)
+    };
+    page(visit, &shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http;
+    use crate::parts::frame::tests::{text, visit};
+    use crate::parts::tables::tests::run;
+    use fnd_manifest::settings::Role;
+    use serde_json::json;
+
+    fn shown(state: &str, lines: usize) -> Shown {
+        let line = |place: usize| {
+            serde_json::from_value(json!({
+                "time": "2026-11-21T08:00:00.123Z", "function": "web/a", "attempt": 1, "stream": "stdout",
+                "text": format!("line {place}."), "invocation": "01934567-89ab-7def-8123-456789abcdef",
+            }))
+            .unwrap()
+        };
+        Shown {
+            run: run("web/a", state, "<no host>"),
+            lines: (0..lines).map(line).collect(),
+            payload: Some(Body {
+                bytes: Bytes::from_static(b"{\"a\": \"<b>\"}"),
+                content_type: "application/json".to_owned(),
+            }),
+            result: None,
+            called: Vec::new(),
+        }
+    }
+
+    fn page_of(query: &str, shown: &Shown, before: usize) -> String {
+        let request = http::Request::new(http::Method::Get, "/runs/1", query, b"");
+        text(view(&visit(Some(Role::Viewer)), &request, shown, before))
+    }
+
+    #[test]
+    fn an_ended_run_can_be_run_again() {
+        let html = page_of("", &shown("failed", 3), 0);
+        for expected in [
+            "<h1>Run 89abcdef of web/a</h1>",
+            "exit-1: &lt;no host&gt;",
+            "action=\"/runs/01934567-89ab-7def-8123-456789abcdef/replay\"",
+            "line 2.",
+            "{&quot;a&quot;: &quot;&lt;b&gt;&quot;}",
+            "There is no result.",
+            "fndctl logs --id 01934567",
+        ] {
+            assert!(html.contains(expected), "{expected}: {html}");
+        }
+        assert!(!html.contains("Follow") && !html.contains("Earlier") && !html.contains("data-stream"));
+    }
+
+    #[test]
+    fn a_run_that_runs_can_be_followed_and_cancelled() {
+        let html = page_of("follow=1", &shown("running", 0), 0);
+        let follow = "<button id=\"follow\" type=\"button\" aria-pressed=\"false\" hidden data-follow=\"/runs/01934567-89ab-7def-8123-456789abcdef/follow\" data-auto>";
+        for expected in [follow, "/cancel\"", "It has printed nothing", "function=web%2Fa"] {
+            assert!(html.contains(expected), "{expected}: {html}");
+        }
+        assert!(!html.contains("Run again"));
+    }
+
+    #[test]
+    fn output_has_parts_and_a_search() {
+        let shown = shown("failed", 1500);
+        let newest = page_of("", &shown, 0);
+        assert!(newest.contains(">line 500.<") && !newest.contains(">line 499.<"));
+        assert!(newest.contains("?before=1000\">Earlier</a>"), "{newest}");
+        let earlier = page_of("before=1000", &shown, 1000);
+        assert!(earlier.contains(">line 499.<") && !earlier.contains(">line 500.<") && earlier.contains("Later"));
+        let found = page_of("q=LINE+77.", &shown, 0);
+        assert!(found.contains("1 line has") && found.contains(">line 77.<") && !found.contains(">line 78.<"));
+    }
+}
