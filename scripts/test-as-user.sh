@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs, as an ordinary user that is made for it, the tests that start programs: with the build that is there, since that user needs no
 # toolchain. `make test` of an ordinary user skips the tests that need root, and shows how fnd behaves without it. Tests that do
-# not depend on the user are left out: shims of languages, examples and messages in all of them, buffers, NATS.
+# not depend on the user are left out: shims of languages, examples and messages in all of them, buffers, NATS, the browser.
 # Arguments are another filter of the runner.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -25,7 +25,7 @@ chmod 1777 "$target/tmp" # some tests keep files there
 cp -L "$(command -v cargo-nextest)" "$work/"
 
 (($# > 0)) || set -- -E 'package(fnd) + package(fnd-helper) + package(fnd-spawner) + package(fnd-client) + package(fnd-web) + package(fndctl)
-    + (package(fnd-tests) & binary(it) - test(/^(buffers|examples|messages|nats|storm)::/))'
+    + (package(fnd-tests) & binary(it) - test(/^(buffers|examples|messages|nats|page|storm)::/))'
 # insta would ask cargo where the workspace is.
 setpriv --reuid "$user" --regid "$user" --init-groups --reset-env \
     env FND_BUILT="$work" FND_REQUIRE="${FND_REQUIRE:-}" INSTA_UPDATE=no INSTA_WORKSPACE_ROOT="$root" \
