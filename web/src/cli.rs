@@ -49,7 +49,7 @@ impl Cli {
     /// Returns the place to listen at.
     ///
     /// # Errors
-    /// None is named, and there is no login session whose directory could have the socket.
+    /// The options name no place, and there is no login session whose directory could have the socket.
     pub(crate) fn place(&self) -> Result<Place, String> {
         place(
             self.listen.clone(),

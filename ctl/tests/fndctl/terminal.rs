@@ -4,16 +4,20 @@ use crate::server::{ENDED, Running};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+/// Returns a command that runs a command line of a shell on a terminal, with fndctl talking to the server.
+fn on_terminal(server: &Running, line: &str) -> Command {
+    let mut command = Command::new("/usr/bin/script");
+    command.args(["-qec", line, "/dev/null"]);
+    command.env_clear().env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh");
+    command.env("FND_SOCKET", &server.socket);
+    command
+}
+
 /// Returns what a command line shows on a terminal of 60 columns in a zone nine hours ahead of UTC.
 fn shown(server: &Running, line: &str) -> String {
     let line = format!("stty cols 60; {} {line}", env!("CARGO_BIN_EXE_fndctl"));
-    let mut command = Command::new("/usr/bin/script");
-    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh");
-    command
-        .env("FND_SOCKET", &server.socket)
-        .env("TZ", "JST-9")
-        .env("TERM", "dumb");
+    let mut command = on_terminal(server, &line);
+    command.stdin(Stdio::null()).env("TZ", "JST-9").env("TERM", "dumb");
     let output = command.output().unwrap();
     String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")
 }
@@ -43,13 +47,8 @@ fn shown_with(server: &Running, rows: u16, variables: &str, line: &str) -> Strin
         "stty cols 80 rows {rows}; {variables} {} {line}",
         env!("CARGO_BIN_EXE_fndctl")
     );
-    let mut command = Command::new("/usr/bin/script");
-    command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null());
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh");
-    command
-        .env("FND_SOCKET", &server.socket)
-        .env("TERM", "vt100")
-        .env("NO_COLOR", "1");
+    let mut command = on_terminal(server, &line);
+    command.stdin(Stdio::null()).env("TERM", "vt100").env("NO_COLOR", "1");
     let output = command.output().unwrap();
     String::from_utf8_lossy(&output.stdout).replace("\r\n", "\n")
 }
@@ -97,13 +96,11 @@ fn top_is_live_until_q_and_leaves_the_terminal_as_it_was() {
         "stty cols 80 rows 24; {} top --interval 100ms; echo ended; stty -a | grep -o -- '-*icanon'",
         env!("CARGO_BIN_EXE_fndctl")
     );
-    let mut command = Command::new("/usr/bin/script");
+    let mut command = on_terminal(&server, &line);
     command
-        .args(["-qec", &line, "/dev/null"])
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh");
-    command.env("FND_SOCKET", &server.socket).env("TERM", "xterm");
+        .stdout(Stdio::piped())
+        .env("TERM", "xterm");
     let mut child = command.spawn().unwrap();
     let (mut keys, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut seen = String::new();
@@ -138,17 +135,9 @@ fn top_is_live_until_q_and_leaves_the_terminal_as_it_was() {
 fn each_field_of_an_input_is_asked_for() {
     let server = Running::start();
     let line = format!("{} invoke greet --ask", env!("CARGO_BIN_EXE_fndctl"));
-    let mut command = Command::new("/usr/bin/script");
-    command
-        .args(["-qec", &line, "/dev/null"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
-    command.env_clear().env("PATH", "/usr/bin:/bin").env("SHELL", "/bin/sh");
-    let mut child = command
-        .env("FND_SOCKET", &server.socket)
-        .env("TERM", "dumb")
-        .spawn()
-        .unwrap();
+    let mut command = on_terminal(&server, &line);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).env("TERM", "dumb");
+    let mut child = command.spawn().unwrap();
     // The second answer is wrong, so the field is asked for again; the field `to.city` is left out.
     let mut terminal = child.stdin.take().unwrap();
     terminal.write_all(b"Ada\nx\n3\n\n2\n").unwrap();

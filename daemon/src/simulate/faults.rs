@@ -29,7 +29,7 @@ pub(crate) enum FaultKind {
 pub(crate) struct FaultKinds(u16);
 
 impl FaultKinds {
-    /// Those that every simulation may draw.
+    /// The kinds that every simulation may draw.
     pub(crate) const ALL: [FaultKind; 9] = [
         FaultKind::Kills,
         FaultKind::PowerCuts,

@@ -47,7 +47,7 @@ fn leaves_behind(command: &str) -> bool {
     while let Some(c) = chars.next() {
         match (c, quote) {
             ('\\', None | Some('"')) => {
-                // What follows means nothing to the shell.
+                // To the shell, the next character is only text.
                 let _ = chars.next();
             }
             (c, Some(open)) if c == open => quote = None,

@@ -5,7 +5,7 @@ use crate::diagnostic::Diagnostic;
 use crate::function::{Manifest, Mode};
 use crate::schema::tree::TomlTable;
 
-/// Reports keys that have no effect in the mode of the function. Those of `[defaults]` are meant for other functions.
+/// Reports keys that have no effect in the mode of the function. Keys of `[defaults]` are meant for other functions.
 pub(super) fn check(manifest: &mut Manifest, own: &TomlTable, mode: Mode, report: &mut FunctionProblems<'_>) {
     let never = "a service, which is kept running and never invoked";
     let (input, mcp) = match mode {

@@ -8,7 +8,7 @@ use fnd_wire::ids::FunctionName;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-/// Parameters of an address. Those without a value are left out.
+/// Parameters of an address. A parameter without a value is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(&'static str, String)>);
 

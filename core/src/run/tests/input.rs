@@ -51,7 +51,7 @@ fn a_run_without_a_payload_gets_the_data_of_the_manifest() {
     assert!(fine.contains("note 1"), "{fine}");
 }
 
-/// Nobody waits who would learn of it, and a redrive has replaced its dead letter.
+/// No caller waits for the refusal, and a redrive has replaced its dead letter.
 #[test]
 fn a_run_that_a_trigger_or_a_redrive_wants_is_recorded_as_failed() {
     let redrive = Submit {
