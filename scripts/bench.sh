@@ -17,8 +17,9 @@ cd "$root"
 
 build() { # ROOT TARGET
     local packages=(-p fnd -p fnd-spawner -p fndctl -p fnd-tests)
-    # Older commits have no program of that name.
+    # Older commits have no programs of these names.
     [[ ! -d $1/helpers ]] || packages+=(-p fnd-helper)
+    [[ ! -d $1/web ]] || packages+=(-p fnd-web)
     (cd "$1" && CARGO_TARGET_DIR=$2 cargo build --release --locked "${packages[@]}" --bins) >&2
 }
 measure() { # ROOT TARGET HISTORY COMMIT PARTS...

@@ -47,6 +47,7 @@ if [[ ${1:-} == --ci ]]; then
     need chromium command_there chromium
     need default-jdk-headless test -x /usr/bin/javac
     need golang-go test -x /usr/bin/go
+    need iproute2 test -x /usr/sbin/ip
     need lintian command_there lintian
     need lua5.4 test -x /usr/bin/lua5.4
     need man-db command_there man

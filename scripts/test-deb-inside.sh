@@ -62,6 +62,7 @@ root:root 644 /usr/lib/fnd/runtimes/bash/runtime.toml
 root:root 644 /usr/lib/fnd/runtimes/share/js/serve.mjs
 root:root 644 /usr/share/bash-completion/completions/fndctl
 root:root 644 /usr/share/doc/fnd/html/index.html
+root:root 644 /usr/share/doc/fnd/html/search-index.js
 root:root 644 /usr/share/doc/fnd/html/pictures/status.svg
 PLACES
 is enabled systemctl is-enabled fnd.service

@@ -186,6 +186,15 @@ pub(crate) enum Verb {
     Enable(Lazy<enable::Args>),
     /// Disable functions: current runs finish, waiting ones are skipped.
     Disable(Lazy<enable::Args>),
+    /// Start services that were stopped.
+    #[command(after_help = "Example:\n  fndctl start disk")]
+    Start(Lazy<enable::Args>),
+    /// Stop services until they are started, also over a reboot.
+    #[command(after_help = "Example:\n  fndctl stop disk 'queue/*'")]
+    Stop(Lazy<enable::Args>),
+    /// Restart services at once; give handlers new workers, each after its calls.
+    #[command(after_help = "Example:\n  fndctl restart disk")]
+    Restart(Lazy<enable::Args>),
     /// List the releases of a function: the versions of its file that are stored.
     #[command(
         visible_alias = "versions",
@@ -245,7 +254,8 @@ pub(crate) enum Verb {
     /// List the sizes: presets of limits.
     Sizes(Lazy<sizes::Args>),
     /// Serve the web page to a browser of yours, with your rights, until Ctrl-C.
-    Web(Lazy<web::Args>),
+    // Not made lazily: clap must know its `--socket` before it gives the global one to each verb.
+    Web(web::Args),
     /// Open the web page of this machine, or over ssh of another one, in the browser.
     Open(Lazy<open::Args>),
     /// Stop accepting work and wait until running work has finished.
@@ -280,10 +290,11 @@ pub(crate) enum Verb {
 
 #[cfg(test)]
 mod tests {
-    use super::Cli;
-    use crate::groups::{GROUPS, grouped};
-    use clap::{Command, CommandFactory as _};
+    use super::{Cli, Verb};
+    use crate::groups::{GROUPS, WITH_BYTES, WITH_PAGER, WITH_TABLE, WITHOUT_DAEMON, grouped};
+    use clap::{Command, CommandFactory as _, FromArgMatches as _};
     use std::ffi::OsString;
+    use std::path::Path;
 
     #[test]
     fn a_list_of_nothing_is_a_mistake_and_no_list_of_one() {
@@ -305,6 +316,35 @@ mod tests {
         for verb in ["history", "logs", "report", "audit"] {
             let parsed = Cli::command().try_get_matches_from(["fndctl", verb, "--since", "-2h"]);
             assert!(parsed.is_ok(), "{verb}");
+        }
+    }
+
+    #[test]
+    fn the_socket_after_web_is_that_of_the_page() {
+        for (words, control, page) in [
+            (
+                &["web", "--socket", "/page", "--control", "/fnd"][..],
+                "/fnd",
+                Some("/page"),
+            ),
+            (
+                &["--socket", "/fnd", "web", "--socket", "/page"][..],
+                "/fnd",
+                Some("/page"),
+            ),
+            (&["--socket", "/fnd", "web"][..], "/fnd", None),
+            (&["web", "--control", "/fnd"][..], "/fnd", None),
+        ] {
+            let words: Vec<OsString> = ["fndctl"].iter().chain(words).map(OsString::from).collect();
+            let matches = Cli::command_for(&words).try_get_matches_from(&words).unwrap();
+            let cli = Cli::from_arg_matches(&matches).unwrap();
+            assert_eq!(cli.options.socket.as_deref(), Some(Path::new(control)), "{words:?}");
+            let Verb::Web(args) = cli.verb else { panic!("{words:?}") };
+            assert_eq!(args.listen.as_deref(), page.map(Path::new), "{words:?}");
+        }
+        for wrong in [&["--socket", "/a", "--port", "0"][..], &["--user", "--control", "/a"]] {
+            let words = ["fndctl", "web"].iter().chain(wrong);
+            assert!(Cli::command().try_get_matches_from(words).is_err(), "{wrong:?}");
         }
     }
 
@@ -359,6 +399,17 @@ mod tests {
         grouped.sort_unstable();
         assert_eq!(shown, grouped);
         assert_eq!(GROUPS.len(), 7);
+    }
+
+    #[test]
+    fn the_lists_of_verbs_name_verbs() {
+        let command = Cli::command();
+        for list in [WITHOUT_DAEMON, WITH_TABLE, WITH_BYTES, WITH_PAGER] {
+            for verb in list.split(' ') {
+                let found = command.get_subcommands().find(|found| found.get_name() == verb);
+                assert!(found.is_some(), "{verb}");
+            }
+        }
     }
 
     #[test]

@@ -3,11 +3,10 @@
 use crate::exit::{CommandFailure, Exit};
 use fnd_client::client;
 use fnd_client::failure::ClientFailure;
-use hyper::Method;
 use hyper::body::Bytes;
 use std::path::{Path, PathBuf};
 
-pub(crate) use fnd_client::client::{Outgoing, Reply, encode};
+pub(crate) use fnd_client::client::{Outgoing, Reply, encode, request};
 
 /// The daemon at a socket.
 #[derive(Debug)]
@@ -88,19 +87,6 @@ impl BodyPieces {
         // Cancel-safe: bytes of an unfinished line stay until the next call.
         Ok(self.0.line().await?)
     }
-}
-
-/// Returns a request.
-///
-/// # Errors
-/// A header, the method or the path is not valid in HTTP.
-pub(crate) fn request(
-    method: Method,
-    path: &str,
-    headers: &[(String, String)],
-    body: Bytes,
-) -> Result<Outgoing, CommandFailure> {
-    Ok(client::request(method, path, headers, body)?)
 }
 
 impl From<ClientFailure> for CommandFailure {

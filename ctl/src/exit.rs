@@ -52,9 +52,8 @@ impl Exit {
             | Code::KeyReused
             | Code::HeadersTooLarge => Self::Usage,
             Code::NotAllowed | Code::Unauthorized | Code::ChainTooLong | Code::NotUploaded => Self::NotAllowed,
-            Code::NotFound | Code::NotConfigured | Code::NotSupportedYet => Self::NoSuchThing,
+            Code::NotFound | Code::NotConfigured | Code::NotSupportedYet | Code::NotKept => Self::NoSuchThing,
             Code::Timeout | Code::SlowRequest | Code::NotEnded => Self::Timeout,
-            Code::NotKept => Self::NoSuchThing,
             Code::QueueFull
             | Code::Rate
             | Code::Overlap
@@ -76,9 +75,7 @@ impl Exit {
             | Code::OverQuota => Self::FunctionFailed,
         }
     }
-}
 
-impl Exit {
     /// Returns this verdict once its report was printed. The verdict also stands if the reader of standard output left, as
     /// `head` does: `fndctl validate | head` must not call an invalid manifest fine.
     ///

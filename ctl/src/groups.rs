@@ -1,4 +1,4 @@
-//! The groups of verbs in `fndctl --help`. clap lists all verbs below one heading.
+//! Lists of verbs: the groups of `fndctl --help`, since clap lists all verbs below one heading, and what verbs need and print.
 
 use clap::Command;
 use std::fmt::Write as _;
@@ -6,13 +6,32 @@ use std::fmt::Write as _;
 /// Each group and its verbs, in the order in which people need them.
 pub(crate) const GROUPS: &[(&str, &str)] = fnd_manifest::texts! {
     "See": "status overview list show cat top logs events history result report audit",
-    "Run": "invoke emit wait cancel replay dead-letters enable disable mcp",
+    "Run": "invoke emit wait cancel replay dead-letters enable disable start stop restart mcp",
     "Write": "new run edit validate reload deploy remove import",
     "Releases": "releases rollback pin unpin canary diff build",
     "Things of functions": "schedules routes nats secret binding state home sizes runtimes",
     "Machine": "doctor verify config log-level drain backup restore bundle web open",
     "Help": "explain schema completion whoami version kubeless",
 };
+
+/// Verbs that need no daemon: they must work without a login session, which sets `XDG_RUNTIME_DIR`.
+pub(crate) const WITHOUT_DAEMON: &str = "new import run validate explain schema completion restore";
+
+/// Verbs that print a table with names or ids in its first column.
+pub(crate) const WITH_TABLE: &str = "\
+    status list top emit history audit dead-letters releases runtimes routes schedules nats secret binding state sizes home";
+
+/// Verbs that print the bytes of a function.
+pub(crate) const WITH_BYTES: &str = "invoke run cat result logs tail state";
+
+/// Verbs that print a text that people read from its beginning to its end, whatever their options are.
+pub(crate) const WITH_PAGER: &str = "\
+    show overview history audit report releases diff runtimes routes sizes doctor explain config";
+
+/// Says whether a list has a verb.
+pub(crate) fn lists(list: &str, verb: &str) -> bool {
+    list.split(' ').any(|one| one == verb)
+}
 
 /// Columns of a name, and of a text after it: a line fits into 80 columns.
 const NAME: usize = 14;

@@ -10,7 +10,7 @@
 //! - `context`: the values that every verb needs
 //! - `exit`: exit codes and failures
 //! - `fuzzing`: what the fuzzer may call
-//! - `groups`: the groups of verbs in the help
+//! - `groups`: lists of verbs: the groups of the help, what verbs need and print
 //! - `health`: what is wrong with the machine, the files and the state
 //! - `interpreters`: interpreters that fndctl installs
 //! - `lazy`: options of verbs, made when they are needed
@@ -51,6 +51,7 @@ use client::Client;
 use commands::kubeless::PROGRAM;
 use context::Context;
 use exit::{CommandFailure, Exit};
+use groups::lists;
 use lazy::Lazy;
 use output::{ColorChoice, Format, Jq, Output};
 use std::ffi::OsString;
@@ -131,16 +132,17 @@ pub fn main() -> ExitCode {
             .for_each(|word| *word = "--output".into());
     }
     let mut command = Cli::command_for(&words);
-    let cli = match command
-        .try_get_matches_from_mut(words)
-        .and_then(|mut matches| Cli::from_arg_matches_mut(&mut matches))
-    {
-        Ok(cli) => cli,
+    let parsed = command.try_get_matches_from_mut(words).and_then(|mut matches| {
+        let verb = matches.subcommand_name().unwrap_or_default().to_owned();
+        Ok((verb, Cli::from_arg_matches_mut(&mut matches)?))
+    });
+    let (verb, cli) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return refused(&error.format(&mut command)),
     };
     // The process ends soon. To free the many texts of a command line would take longer than to send a request.
     std::mem::forget(command);
-    let exit = run(cli).unwrap_or_else(|failure| {
+    let exit = run(&verb, cli).unwrap_or_else(|failure| {
         output::failure(&failure);
         failure.exit
     });
@@ -166,24 +168,16 @@ fn refused(error: &clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8).into()
 }
 
-fn run(cli: Cli) -> Result<Exit, CommandFailure> {
-    // These verbs need no daemon, so they must work without a login session, which sets XDG_RUNTIME_DIR.
+/// Runs a verb, which has this name.
+fn run(name: &str, cli: Cli) -> Result<Exit, CommandFailure> {
     let needs_socket = match &cli.verb {
-        Verb::New(_)
-        | Verb::Import(_)
-        | Verb::Run(_)
-        | Verb::Validate(_)
-        | Verb::Explain(_)
-        | Verb::Schema(_)
-        | Verb::Completion(_)
-        | Verb::Restore(_) => false,
         Verb::Kubeless(args) => args.needs_daemon(),
-        _ => true,
+        _ => !lists(groups::WITHOUT_DAEMON, name),
     };
     let Options { socket, user, printing } = cli.options;
     let context = Context {
         client: Client::new(self::socket(socket, user && needs_socket)?, user),
-        out: Output::new(wanted(&printing, &cli.verb)?),
+        out: Output::new(wanted(&printing, name, &cli.verb)?),
         user,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -200,26 +194,28 @@ fn run(cli: Cli) -> Result<Exit, CommandFailure> {
 }
 
 /// Returns how a verb prints.
-fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailure> {
+fn wanted(printing: &Printing, name: &str, verb: &Verb) -> Result<ColorChoice, CommandFailure> {
+    let prints_table = match verb {
+        Verb::Kubeless(args) => args.prints_table(),
+        _ => lists(groups::WITH_TABLE, name),
+    };
     let mut format = if printing.json { Format::Json } else { printing.output };
     // A wrong expression is refused here, before anything is sent.
     let jq = printing.jq.as_deref().map(Jq::new).transpose()?;
     if jq.is_some() {
         if !matches!(format, Format::Table | Format::Json) {
-            return Err(CommandFailure::usage(
-                "`--jq` prints values of JSON: it has no other `-o` than `json`",
-            ));
+            let message = "`--jq` prints values of JSON: it has no other `-o` than `json`";
+            return Err(CommandFailure::usage(message));
         }
         if matches!(verb, Verb::Completion(_)) {
-            return Err(CommandFailure::usage(
-                "`--jq` needs JSON, which `completion` does not print",
-            ));
+            let message = "`--jq` needs JSON, which `completion` does not print";
+            return Err(CommandFailure::usage(message));
         }
         format = Format::Json;
     }
-    fits(format, verb)?;
+    fits(format, name, prints_table)?;
     // A format that was named wins over `-q`.
-    if printing.quiet && format == Format::Table && prints_table(verb) {
+    if printing.quiet && format == Format::Table && prints_table {
         format = Format::Name;
     }
     Ok(ColorChoice {
@@ -228,12 +224,12 @@ fn wanted(printing: &Printing, verb: &Verb) -> Result<ColorChoice, CommandFailur
         quiet: printing.quiet,
         jq: jq.map(Rc::new),
         progress: printing.progress,
-        pages: !printing.no_pager && pages(verb),
+        pages: !printing.no_pager && pages(name, verb),
     })
 }
 
 /// Returns whether a verb prints a text that people read from its beginning to its end.
-fn pages(verb: &Verb) -> bool {
+fn pages(name: &str, verb: &Verb) -> bool {
     // The pager gets the text when the verb has ended, so a verb that follows changes has no pager.
     match verb {
         Verb::Status(args) => !args.watch,
@@ -244,72 +240,22 @@ fn pages(verb: &Verb) -> bool {
         Verb::DeadLetters(args) => args.only_reads(),
         Verb::Schedules(args) => args.only_reads(),
         Verb::Nats(args) => args.only_reads(),
-        Verb::Show(_)
-        | Verb::Overview(_)
-        | Verb::History(_)
-        | Verb::Audit(_)
-        | Verb::Report(_)
-        | Verb::Releases(_)
-        | Verb::Diff(_)
-        | Verb::Runtimes(_)
-        | Verb::Routes(_)
-        | Verb::Sizes(_)
-        | Verb::Doctor(_)
-        | Verb::Explain(_)
-        | Verb::Config(_) => true,
-        _ => false,
+        _ => lists(groups::WITH_PAGER, name),
     }
 }
 
 /// Refuses a format that a verb does not have.
-fn fits(format: Format, verb: &Verb) -> Result<(), CommandFailure> {
-    let prints_bytes = matches!(
-        verb,
-        Verb::Invoke(_)
-            | Verb::Run(_)
-            | Verb::Cat(_)
-            | Verb::Result(_)
-            | Verb::Logs(_)
-            | Verb::Tail(_)
-            | Verb::State(_)
-    );
-    if format == Format::Raw && !prints_bytes {
+fn fits(format: Format, name: &str, prints_table: bool) -> Result<(), CommandFailure> {
+    if format == Format::Raw && !lists(groups::WITH_BYTES, name) {
         let message = "`-o raw` prints the bytes of a function: only `invoke`, `run`, `result`, `logs`, `cat` and `state get` have it";
         return Err(CommandFailure::usage(message));
     }
-    if format == Format::Name && !prints_table(verb) && !matches!(verb, Verb::New(_) | Verb::Cat(_)) {
+    if format == Format::Name && !prints_table && !["new", "cat"].contains(&name) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
                        `releases`, `runtimes`, `schedules`, `nats`, `secret`, `binding`, `state`, `home` and `sizes` have it";
         return Err(CommandFailure::usage(message));
     }
     Ok(())
-}
-
-/// Returns whether a verb prints a table with names or ids in its first column.
-fn prints_table(verb: &Verb) -> bool {
-    if let Verb::Kubeless(args) = verb {
-        return args.prints_table();
-    }
-    matches!(
-        verb,
-        Verb::Status(_)
-            | Verb::List(_)
-            | Verb::Top(_)
-            | Verb::Emit(_)
-            | Verb::History(_)
-            | Verb::Audit(_)
-            | Verb::DeadLetters(_)
-            | Verb::Releases(_)
-            | Verb::Runtimes(_)
-            | Verb::Routes(_)
-            | Verb::Schedules(_)
-            | Verb::Nats(_)
-            | Verb::Secret(_)
-            | Verb::Binding(_)
-            | Verb::State(_)
-            | Verb::Sizes(_)
-            | Verb::Home(_)
-    )
 }
 
 async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> {
@@ -341,6 +287,9 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         Verb::DeadLetters(Lazy(args)) => c::dead_letters::run(context, args).await,
         Verb::Enable(Lazy(args)) => c::enable::run(context, args, "enable").await,
         Verb::Disable(Lazy(args)) => c::enable::run(context, args, "disable").await,
+        Verb::Start(Lazy(args)) => c::enable::run(context, args, "start").await,
+        Verb::Stop(Lazy(args)) => c::enable::run(context, args, "stop").await,
+        Verb::Restart(Lazy(args)) => c::enable::run(context, args, "restart").await,
         Verb::Releases(Lazy(args)) => c::releases::list(context, args).await,
         Verb::Rollback(Lazy(args)) => c::releases::hold(context, args, "rollback").await,
         Verb::Pin(Lazy(args)) => c::releases::hold(context, args, "pin").await,
@@ -363,7 +312,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         Verb::Binding(Lazy(args)) => c::binding::run(context, args).await,
         Verb::State(Lazy(args)) => c::state::run(context, args).await,
         Verb::Sizes(Lazy(args)) => c::sizes::run(context, args).await,
-        Verb::Web(Lazy(args)) => c::web::run(context, args).await,
+        Verb::Web(args) => c::web::run(context, args).await,
         Verb::Open(Lazy(args)) => c::open::run(context, args).await,
         Verb::Drain(Lazy(args)) => c::drain::run(context, args).await,
         Verb::Backup(Lazy(args)) => c::backup::run(context, args).await,

@@ -68,14 +68,9 @@ impl Format {
 pub(crate) struct Output {
     /// The form, from `-o`.
     pub(crate) format: Format,
-    /// Whether only names, ids and results are printed.
-    quiet: bool,
+    wanted: ColorChoice,
     /// How progress is shown.
     progress: progress::ProgressForm,
-    /// The expression of `--jq`, which is applied to each JSON document.
-    jq: Option<Rc<Jq>>,
-    /// Whether tables have their first line.
-    headers: bool,
     terminal: bool,
     colours: bool,
     /// Columns; absent means unlimited.
@@ -87,15 +82,15 @@ pub(crate) struct Output {
 }
 
 /// How to print, from the command line.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct ColorChoice {
     /// The form, from `-o`.
     pub(crate) format: Format,
     /// `--no-headers` was not given.
     pub(crate) headers: bool,
-    /// `-q`.
+    /// `-q`: only names, ids and results are printed.
     pub(crate) quiet: bool,
-    /// `--jq`.
+    /// `--jq`, which is applied to each JSON document.
     pub(crate) jq: Option<Rc<Jq>>,
     /// `--progress`.
     pub(crate) progress: bool,
@@ -107,7 +102,7 @@ impl Output {
     /// Returns an output for this process.
     #[must_use]
     pub(crate) fn new(wanted: ColorChoice) -> Self {
-        let ColorChoice { format, .. } = wanted;
+        let format = wanted.format;
         let terminal = io::stdout().is_terminal();
         // An empty `NO_COLOR` counts as absent (no-color.org).
         let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -117,10 +112,8 @@ impl Output {
             .and_then(|text| text.parse().ok())
             .filter(|width| *width > 0);
         let window = || {
-            rustix::termios::tcgetwinsize(io::stdout())
-                .ok()
-                .map(|size| size.ws_col)
-                .filter(|width| *width > 0)
+            let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+            size.map(|size| size.ws_col).filter(|width| *width > 0)
         };
         let width = match (format, terminal) {
             (Format::Wide, _) => None,
@@ -131,7 +124,6 @@ impl Output {
         };
         Self {
             format,
-            quiet: wanted.quiet,
             progress: match wanted.progress {
                 _ if wanted.quiet => progress::ProgressForm::None,
                 // A dumb terminal cannot move its cursor, so nothing can be drawn in place.
@@ -139,14 +131,13 @@ impl Output {
                 true => progress::ProgressForm::Lines,
                 false => progress::ProgressForm::None,
             },
-            jq: wanted.jq,
-            headers: wanted.headers,
             terminal,
             colours: terminal && !is_set("NO_COLOR") && !dumb,
             width,
             // A pipe gets UTC, for programs.
             zone: terminal.then(TimeZone::system),
             paged: RefCell::new((terminal && wanted.pages && !dumb).then(Vec::new)),
+            wanted,
         }
     }
 
@@ -154,13 +145,8 @@ impl Output {
     #[must_use]
     pub(crate) fn unpaged(&self) -> Self {
         Self::new(ColorChoice {
-            format: self.format,
-            headers: self.headers,
-            quiet: self.quiet,
-            jq: self.jq.clone(),
-            // A bar that is drawn needs no option: the new output sees the same terminal.
-            progress: self.progress == progress::ProgressForm::Lines,
             pages: false,
+            ..self.wanted.clone()
         })
     }
 
@@ -226,13 +212,11 @@ impl Output {
     /// # Errors
     /// The expression does not fit the document, or standard output cannot be written.
     pub(crate) fn json(&self, body: &[u8]) -> Result<(), CommandFailure> {
-        match &self.jq {
+        match &self.wanted.jq {
             None => self.line(&escape_for(self.terminal, &String::from_utf8_lossy(body))),
             Some(jq) => {
-                let values = jq.apply(body)?;
-                values
-                    .iter()
-                    .try_for_each(|value| self.line(&escape_for(self.terminal, value)))
+                let mut values = jq.apply(body)?.into_iter();
+                values.try_for_each(|value| self.line(&escape_for(self.terminal, &value)))
             }
         }
     }
@@ -273,7 +257,7 @@ impl Output {
             _ => table.fitting(self.width.unwrap_or(WIDTH)),
         };
         let lines = table.lines(self.width);
-        for (number, line) in lines.iter().enumerate().skip(usize::from(!self.headers)) {
+        for (number, line) in lines.iter().enumerate().skip(usize::from(!self.wanted.headers)) {
             let tone = number
                 .checked_sub(1)
                 .and_then(|row| table.rows.get(row))
@@ -337,7 +321,7 @@ impl Output {
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn remark(&self, text: &str) -> Result<(), CommandFailure> {
-        if self.quiet { Ok(()) } else { self.line(text) }
+        if self.wanted.quiet { Ok(()) } else { self.line(text) }
     }
 
     /// Prints a line that may be wider than the terminal: it is broken between words, and its further lines are indented.
@@ -356,13 +340,13 @@ impl Output {
             .map_or_else(|| text.to_owned(), |zone| local(text, zone))
     }
 
-    /// Prints a function's bytes unchanged, or the values of `--jq` for them. On a terminal, unless raw was asked for, control characters are escaped and
-    /// a line end is added.
+    /// Prints a function's bytes unchanged, or the values of `--jq` for them. On a terminal, unless raw was asked for, control
+    /// characters are escaped and a line end is added.
     ///
     /// # Errors
     /// Standard output cannot be written.
     pub(crate) fn result(&self, bytes: &[u8]) -> Result<(), CommandFailure> {
-        if self.jq.is_some() {
+        if self.wanted.jq.is_some() {
             return self.json(bytes);
         }
         match self.format {
@@ -434,13 +418,13 @@ impl Output {
     /// Returns whether only names, ids and results are printed.
     #[must_use]
     pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet
+        self.wanted.quiet
     }
 
     /// Returns whether somebody sees progress.
     #[must_use]
     pub(crate) fn shows_progress(&self) -> bool {
-        !self.quiet && io::stderr().is_terminal()
+        !self.wanted.quiet && io::stderr().is_terminal()
     }
 
     /// Returns whether the progress of work is shown, in any form.

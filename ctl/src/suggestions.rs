@@ -17,12 +17,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 /// Verbs of other tools, and what does that here.
 const VERBS: &[(&str, &str)] = fnd_manifest::texts! {
     "exec call trigger": "`fndctl invoke F` runs a function and prints its result; `-d DATA` is its payload",
-    "start up": "`fndctl invoke F` runs a function now; `fndctl enable F` enables a disabled function or service",
-    "stop kill down terminate":
-        "`fndctl cancel ID` ends a run, `fndctl cancel --all F` all runs of a function; `fndctl disable F` stops new ones",
-    "restart":
-        "`fndctl cancel --all F` restarts a service at once; a changed file replaces the warm workers of a handler; a script \
-         starts anew for each run",
+    "up": "`fndctl invoke F` runs a function now; `fndctl start F` starts a stopped service",
+    "kill down terminate":
+        "`fndctl cancel ID` ends a run, `fndctl cancel --all F` all runs of a function; `fndctl stop F` stops a service, \
+         `fndctl disable F` new runs",
     "undrain uncordon": "`fndctl drain --cancel` ends a drain: fnd accepts and starts work again",
     "pause suspend mask": "`fndctl disable F` stops new runs of a function; current ones finish",
     "resume unpause unmask": "`fndctl enable F` enables a function that was disabled",

@@ -13,6 +13,7 @@ use fnd_wire::units::parse_duration;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use nix::unistd::{Uid, User};
 use std::time::Duration;
 
 /// Characters of an id that tables show: among a million runs, one of 4000 ids shares them with another one.
@@ -133,6 +134,23 @@ pub(crate) fn ended_service(status: &FunctionStatus) -> Option<&'static str> {
     is_looping.then_some(
         "it ends with exit code 0, but a service runs until it is stopped: start the program in the foreground, or remove `[service]`",
     )
+}
+
+/// Returns the state of a function for people: a service that a person has stopped is disabled for the API.
+pub(crate) fn state(status: &FunctionStatus) -> &'static str {
+    status.stopped.as_ref().map_or(status.state.as_str(), |_| "stopped")
+}
+
+/// Returns by whom and since when a service is stopped, and what starts it.
+pub(crate) fn stopped(status: &FunctionStatus, now: Timestamp) -> Option<String> {
+    let stop = status.stopped.as_ref()?;
+    let user = User::from_uid(Uid::from_raw(stop.uid)).ok().flatten();
+    let by = user.map_or_else(|| format!("user {}", stop.uid), |user| user.name);
+    let since = distance(Some(&stop.since), now);
+    Some(format!(
+        "stopped by {by} {since}; an edit does not start it, `fndctl start {}` does",
+        status.function
+    ))
 }
 
 /// Converts an instant of the command line for the API: RFC 3339 stays, `1h` is an hour before now, and a time without

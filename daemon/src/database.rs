@@ -1,6 +1,6 @@
-//! The code that all databases share: their logs, damage, and copies. Each database decides what follows from damage: the
-//! history in `ledger/damage.rs`, the values of functions in `stores/kv/salvage.rs`; the audit only sets a damaged file
-//! aside.
+//! The code that all databases share: statements, logs, damage, findings about it, and copies. Each database decides what
+//! follows from damage: the history in `ledger/damage.rs`, the values of functions in `stores/kv/salvage.rs`; the audit only
+//! sets a damaged file aside.
 //!
 //! Files:
 //! - `aside`: replaces a damaged database in steps
@@ -22,8 +22,9 @@ pub(crate) use log_record::{LogPages, LogRecorder, LostCommits, beside, boot, lo
 pub(crate) use present::PresentFiles;
 pub(crate) use source::{Copies, linked};
 
+use fnd_core::verify_report::{FindingLevel, LedgerFinding};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension as _, Params, Row};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -59,6 +60,31 @@ pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
+/// Executes a statement, which stays prepared for the next time. Returns how many rows it has changed.
+pub(crate) fn execute(db: &Connection, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+    db.prepare_cached(sql)?.execute(params)
+}
+
+/// Reads the first row that a statement finds, if there is one.
+pub(crate) fn first<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    db.prepare_cached(sql)?.query_row(params, read).optional()
+}
+
+/// Reads all rows that a statement finds.
+pub(crate) fn all<T, C: FromIterator<T>>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<C> {
+    db.prepare_cached(sql)?.query_map(params, read)?.collect()
+}
+
 /// Returns whether an error says that the file is no database that can be read.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
@@ -91,6 +117,36 @@ pub(crate) fn copy(
     let removed = std::fs::remove_file(to);
     copied?;
     Ok(removed.and(opened))
+}
+
+/// The command that repairs a database.
+pub(crate) const REPAIR: &str = "fndctl verify --repair";
+
+/// Returns a finding of a check, with the command that helps.
+pub(crate) fn finding(level: FindingLevel, check: &str, what: String, fix: Option<String>) -> LedgerFinding {
+    let check = check.to_owned();
+    LedgerFinding {
+        level,
+        check,
+        what,
+        fix,
+    }
+}
+
+/// Returns the finding that a database is damaged.
+pub(crate) fn damage_finding(path: &Path, check: &str, damage: &str) -> LedgerFinding {
+    let what = format!("`{}` is damaged: {damage}", path.display());
+    let fix = format!("stop fnd, then: {REPAIR} (or restore a backup)");
+    finding(FindingLevel::Error, check, what, Some(fix))
+}
+
+/// Opens a database to confirm what was set aside, also beside an fnd that runs.
+pub(crate) fn open_to_confirm(path: &Path) -> rusqlite::Result<Connection> {
+    let db = Connection::open(path)?;
+    // The record of the end of the log says that the log is there.
+    keep_log_on_close(&db, true)?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    Ok(db)
 }
 
 /// Prefix of the names of copies.

@@ -21,6 +21,7 @@
 //! - `input`: what tasks say to the driver, and the one way in
 //! - `invoke`: a request to run in HTTP: payload, answer, refusal
 //! - `ledger`: the history in a database
+//! - `lock`: takes locks, also after a panic
 //! - `metrics`: the metrics for Prometheus
 //! - `modes`: the other programs of this binary
 //! - `output`: what running attempts print, and what is kept of it
@@ -61,6 +62,7 @@ pub mod http;
 mod input;
 mod invoke;
 pub mod ledger;
+mod lock;
 pub mod metrics;
 pub mod modes;
 pub mod output;
@@ -123,4 +125,12 @@ pub fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+/// Waits for a future; for ever where there is none.
+pub(crate) async fn or_never<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
 }

@@ -125,14 +125,9 @@ impl Measurements {
         if measurement.said.is_none() || measurement.ended.is_none() {
             return None;
         }
-        let Measurement {
-            function,
-            tmp,
-            said,
-            ended,
-        } = self.running.remove(&worker)?;
-        let result = said.flatten().ok_or(ended?);
-        Some(self.over(function, tmp, result, now))
+        let over = self.running.remove(&worker)?;
+        let result = over.said.flatten().ok_or(over.ended?);
+        Some(self.over(over.function, over.tmp, result, now))
     }
 
     fn over(

@@ -5,7 +5,7 @@ use crate::peer::PeerAccess;
 use fnd_core::access::{Author, Permissions};
 use fnd_core::api::NodePlaces;
 use fnd_core::lifecycle::Lifecycle;
-use fnd_core::lifecycle::registry::diagnostic;
+use fnd_core::lifecycle::diagnostic;
 use fnd_core::run::NodeBudget;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::forms::Claims;
@@ -140,12 +140,6 @@ impl CurrentSettings {
             .groups
             .iter()
             .map(|(name, group)| (name.as_str(), group.max))
-    }
-
-    /// Says whether `[groups]` has a group of this name.
-    #[must_use]
-    pub fn has_group(&self, name: &str) -> bool {
-        self.settings.groups.contains_key(name)
     }
 
     /// Returns the rules that decide which files are functions; `uploads` is the directory of uploads.

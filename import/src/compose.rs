@@ -1,18 +1,20 @@
 //! `fndctl import compose`: a service for each service of a compose file that runs a program of the machine. An image is not run.
 //!
 //! Files:
-//! - `keys`: the keys of a service
+//! - `keys`: keys whose value does not matter
 
 mod keys;
 
 use super::Imported;
-use super::names::{ImportedNames, lists};
+use super::names::{ImportedNames, is_settable, lists};
+use super::rows::{RESTARTS, reported, take};
 use super::script::{ScriptCode, split};
+use super::stop_signal::stop_signal;
 use super::systemd;
+use super::text::{self, within};
 use super::tree::{self, NamedValue};
 use super::users::ImportedUsers;
 use crate::failure::ImportFailure;
-use crate::script::quoted;
 use fnd_manifest::foreign::yaml::Document;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::units::{parse_cpu, parse_size, print_cpu, print_duration, print_size};
@@ -24,18 +26,15 @@ use toml::Value;
 /// # Errors
 /// It cannot be read.
 pub fn import(file: &Path, users: ImportedUsers) -> Result<Imported, ImportFailure> {
-    let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
-    let base = full.parent().unwrap_or(Path::new("/")).to_owned();
-    let shown = file.display().to_string();
+    let (shown, base) = (file.display().to_string(), text::directory_of(file));
     Ok(services(&tree::read(file)?, &shown, &base, users))
 }
 
 /// Makes functions of the services.
 pub(super) fn services(documents: &[Document], file: &str, base: &Path, users: ImportedUsers) -> Imported {
-    let mut imported = Imported {
-        head: format!("Made of {file} by `fndctl import compose`. The program stays where it is."),
-        ..Imported::default()
-    };
+    let mut imported = Imported::new(format!(
+        "Made of {file} by `fndctl import compose`. The program stays where it is."
+    ));
     let mut names = ImportedNames::default();
     let mut any = false;
     for root in documents.iter().map(NamedValue::root) {
@@ -50,16 +49,9 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, users: I
             let (report, field) = (&mut imported.report, item.field());
             match item.key {
                 "services" => {}
-                "version" | "name" => report.works(&field, ""),
                 // Keys that begin with `x-` are extensions, which compose itself ignores.
                 key if key.starts_with("x-") => report.works(&field, ""),
-                "models" => report.not_here(&field, "fnd runs no models"),
-                "volumes" | "networks" => report.not_here(&field, "functions share the machine's files and network"),
-                "secrets" | "configs" => report.not_here(
-                    &field,
-                    "give fnd a secret with `fndctl secret set`, and name it in `secrets`; copy a file into the function",
-                ),
-                "include" => report.not_here(&field, "import the files that it names one by one"),
+                key if reported(keys::FILE, key, report, &field) => {}
                 _ => report.unknown(&field, "compose has no such key"),
             }
         }
@@ -72,7 +64,6 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, users: I
             let mut maker = ComposeImport {
                 made: MadeManifest::new(&names.unique(item.key)),
                 report: ConversionReport::default(),
-                code: ScriptCode::new("/bin/bash"),
                 directory: base.to_owned(),
                 users,
                 // YAML 1.1 reads `no` as false.
@@ -101,7 +92,6 @@ const SCALARS: &str = "\
 struct ComposeImport {
     made: MadeManifest,
     report: ConversionReport,
-    code: ScriptCode,
     directory: PathBuf,
     users: ImportedUsers,
     /// Whether it is kept running.
@@ -143,14 +133,7 @@ impl ComposeImport {
         match item.key {
             // `script` reads both, in the order in which they are one command.
             "command" | "entrypoint" => {}
-            "container_name" | "hostname" | "init" | "platform" | "pull_policy" | "attach" | "stdin_open" | "tty" => {
-                report.works(&field, "");
-            }
             "environment" => self.variables(name, item),
-            "env_file" => report.refused(
-                &field,
-                "remove this line, and import the rest; then copy the file into the function, and name it in `env_file`; secrets are safer in `secrets`",
-            ),
             "working_dir" => match literal(&text) {
                 Ok(text) => {
                     report.works(&field, "entry");
@@ -161,11 +144,9 @@ impl ComposeImport {
             "restart" => match text.as_str() {
                 "always" | "unless-stopped" => report.works(&field, "mode"),
                 "no" | "false" => report.differs(&field, "mode", "a script: it runs once when it is saved"),
-                other if other == "on-failure" || other.starts_with("on-failure:") => report.differs(
-                    &field,
-                    "mode",
-                    "a service is always started again, whatever its end was",
-                ),
+                other if other == "on-failure" || other.starts_with("on-failure:") => {
+                    report.differs(&field, "mode", RESTARTS);
+                }
                 other => report.refused(
                     &field,
                     &format!("`{other}` is none of `no`, `always`, `on-failure` and `unless-stopped`"),
@@ -178,12 +159,7 @@ impl ComposeImport {
                 Some(time) => made.works(report, "limits.grace", print_duration(time), &field),
                 None => report.refused(&field, "expected a duration such as `10s`"),
             },
-            "stop_signal" if ["SIGTERM", "TERM", "15"].contains(&text.as_str()) => report.works(&field, ""),
-            "stop_signal" => report.differs(
-                &field,
-                "",
-                "fnd sends SIGTERM to every process: let the program end by it as by the other signal",
-            ),
+            "stop_signal" => stop_signal(made, report, (&field, text.as_str()), self.service),
             "profiles" => made.differs(
                 report,
                 ("enabled", false),
@@ -197,30 +173,8 @@ impl ComposeImport {
             "network_mode" if text == "none" => made.works(report, "sandbox.network", "none", &field),
             // A function has the machine's network already.
             "network_mode" if text == "host" => report.works(&field, ""),
-            "ports" | "expose" => report.not_here(
-                &field,
-                "the program listens on the machine's own ports: give it the one on the left",
-            ),
-            "volumes" => report.not_here(
-                &field,
-                "it sees the machine's files: show what the sandbox hides with `read_only` and `read_write`",
-            ),
-            "healthcheck" => report.not_here(
-                &field,
-                "`[service] ready = \"path:/healthz\"` asks a path of the program",
-            ),
-            "depends_on" | "links" => report.not_here(
-                &field,
-                "functions have no order: a service is started again until it works",
-            ),
-            "logging" => report.not_here(&field, "fnd keeps the output itself: `fndctl logs`, `[logs]`"),
-            "privileged" | "cap_add" | "devices" | "security_opt" | "pid" | "ipc" => {
-                report.not_here(&field, "a function has no privileges; see `[sandbox]`");
-            }
-            // The sandbox does so for every function.
-            "cap_drop" | "read_only" | "tmpfs" => report.works(&field, "sandbox.profile"),
-            key if key.starts_with("x-") || key == "annotations" || key == "labels" => report.works(&field, ""),
-            key if keys::is_known(key) => report.not_here(&field, "fnd has nothing like it"),
+            key if key.starts_with("x-") => report.works(&field, ""),
+            key if reported(keys::SERVICE, key, report, &field) => {}
             _ => report.unknown(&field, "compose has no such key"),
         }
     }
@@ -230,11 +184,10 @@ impl ComposeImport {
             let field = item.named(&format!("{name}.deploy.{}", item.key));
             match item.key {
                 "replicas" => self.replicas(&item.text().unwrap_or_default(), &field),
-                "restart_policy" => self.report.differs(
-                    &field,
-                    "mode",
-                    "a service is always started again, whatever its end was; `[retry]` has the pauses",
-                ),
+                "restart_policy" => {
+                    let note = format!("{RESTARTS}; `[retry]` has the pauses");
+                    self.report.differs(&field, "mode", &note);
+                }
                 "resources" => {
                     for other in item.items().iter().filter(|other| other.key != "limits") {
                         let field = other.named(&format!("{name}.deploy.resources.{}", other.key));
@@ -265,22 +218,15 @@ impl ComposeImport {
                 ("limits.memory", size.map(|size| print_size(size).into()))
             }
             "cpus" => ("limits.cpu", parse_cpu(text).ok().map(|milli| print_cpu(milli).into())),
-            "pids_limit" | "pids" => (
-                "limits.pids",
-                text.parse::<i64>().ok().filter(|count| *count > 0).map(Value::from),
-            ),
+            "pids_limit" | "pids" => ("limits.pids", within(text, 1..=i64::MAX).map(Value::from)),
             _ => return self.report.not_here(field, "fnd has no such limit"),
         };
-        match value {
-            Some(value) => self.made.works(&mut self.report, key, value, field),
-            None => self
-                .report
-                .refused(field, &format!("`{text}` is no value that fnd knows")),
-        }
+        let value = value.ok_or_else(|| format!("`{text}` is no value that fnd knows"));
+        take(&mut self.made, &mut self.report, key, value, field);
     }
 
     fn replicas(&mut self, text: &str, field: &Field) {
-        match text.parse::<i64>().ok().filter(|count| (1..=1000).contains(count)) {
+        match within(text, 1..=1000_i64) {
             Some(count) if self.service => self.made.works(&mut self.report, "service.replicas", count, field),
             Some(_) => self.report.not_here(field, "a script runs once at a time"),
             None => self.report.refused(field, "expected a number from 1 to 1000"),
@@ -295,35 +241,20 @@ impl ComposeImport {
         for variable in item.items() {
             // `A: b`, or `- A=b`.
             let text = variable.text();
-            let pair = match (variable.key, &text) {
-                ("", Some(text)) => text
-                    .split_once('=')
-                    .map(|(name, value)| (name.to_owned(), value.to_owned())),
-                (key, Some(value)) => Some((key.to_owned(), value.clone())),
-                _ => None,
+            let pair = match variable.key {
+                "" => text.as_deref().and_then(|text| text.split_once('=')),
+                key => text.as_deref().map(|value| (key, value)),
             };
             let field = variable.named(&format!("{name}.environment"));
-            let valid = |name: &str| {
-                let name_bytes = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-                name_bytes
-                    && !name.is_empty()
-                    && !name.starts_with("FND_")
-                    && !name.starts_with(|c: char| c.is_ascii_digit())
-            };
-            let Some((name, value)) = pair.filter(|(name, _)| valid(name)) else {
+            let Some((name, value)) = pair.filter(|(name, _)| is_settable(name)) else {
                 self.report.refused(
                     &field,
                     "a variable has a name and a value: compose would take it from its own environment",
                 );
                 continue;
             };
-            match literal(&value) {
-                Ok(value) => {
-                    self.report.works(&field, &format!("env.{name}"));
-                    self.made.manifest.set_in("env", &name, value, Some(&field));
-                }
-                Err(why) => self.report.refused(&field, why),
-            }
+            let key = format!("env.{name}");
+            take(&mut self.made, &mut self.report, &key, literal(value), &field);
         }
     }
 
@@ -333,20 +264,15 @@ impl ComposeImport {
             return Vec::new();
         };
         let field = item.named(&format!("{}.{key}", service.key));
-        let words = if item.is_list() {
-            match item.texts(&mut self.report, &field) {
-                Some(words) => Some(words),
-                None => return Vec::new(),
-            }
+        let words: Result<Vec<String>, &str> = if item.is_list() {
+            let texts: Option<Vec<String>> = item.items().iter().map(NamedValue::text).collect();
+            texts.ok_or("expected a list of texts")
         } else if item.is_map() {
-            self.report.refused(&field, "expected a list of texts, or one text");
-            return Vec::new();
+            Err("expected a list of texts, or one text")
         } else {
-            split(&item.text().unwrap_or_default())
+            split(&item.text().unwrap_or_default()).ok_or("a quote is not closed")
         };
-        let words: Result<Vec<String>, &str> = words
-            .ok_or("a quote is not closed")
-            .and_then(|words: Vec<String>| words.iter().map(|word| literal(word)).collect());
+        let words: Result<Vec<String>, &str> = words.and_then(|words| words.iter().map(|word| literal(word)).collect());
         match words {
             Ok(words) => {
                 let note =
@@ -371,14 +297,10 @@ impl ComposeImport {
                 "the service has neither `command` nor `entrypoint`",
             );
         }
-        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
-        let directory = self.directory.display().to_string();
-        code.places.add(&directory, false);
+        let mut code = ScriptCode::new("/bin/bash");
+        code.begin_in(&self.directory.display().to_string());
         code.places.of_command(&words.join(" "));
-        code.line(format!("cd {} || exit", quoted(&directory)));
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        // The program replaces the shell, so that it gets SIGTERM itself.
-        code.line(format!("exec {}", words.join(" ")));
+        code.exec(&words);
         code.put(&mut self.made);
     }
 }

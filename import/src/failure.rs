@@ -41,6 +41,11 @@ impl ImportFailure {
         Self::new(FailureKind::Usage, message)
     }
 
+    /// Returns a failure about the content of a file.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::InvalidManifest, message)
+    }
+
     /// Returns the failure with advice.
     #[must_use]
     pub(crate) fn help(mut self, help: impl Into<String>) -> Self {

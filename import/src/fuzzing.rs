@@ -1,7 +1,7 @@
 //! The fuzzer's entry to `import`: what is made of any input is a manifest that fnd can read.
 
 use super::pm2::evaluate::place_in;
-use super::script::Scripts;
+use super::script::LINK;
 use super::users::ImportedUsers;
 use super::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, tree, webhook};
 use fnd_manifest::foreign::MadeManifest;
@@ -20,9 +20,9 @@ pub fn import(input: &[u8]) {
     let Some((kind, bytes)) = input.split_first() else {
         return;
     };
-    match kind {
+    let made = match kind {
         b'w' => tree_of("hooks.json", bytes, |documents| {
-            webhook::hooks(documents, "hooks.json", NONE)
+            webhook::hooks(documents, "hooks.json", LINK)
         }),
         b'p' => tree_of("ecosystem.json", bytes, apps),
         b'j' => {
@@ -32,7 +32,7 @@ pub fn import(input: &[u8]) {
                 let mut documents = documents.to_vec();
                 place_in(&mut documents, &program);
                 apps(&documents)
-            });
+            })
         }
         b'd' => tree_of("nightly.yaml", bytes, |documents| dagu::dag(documents, "nightly.yaml")),
         b'o' => tree_of("compose.yaml", bytes, |documents| {
@@ -43,32 +43,23 @@ pub fn import(input: &[u8]) {
                 ImportedUsers::OwnForRoot,
             )
         }),
-        _ => {
-            // Files of lines are refused before, if they are not UTF-8.
-            if let Ok(text) = str::from_utf8(bytes) {
-                lines(*kind, text);
-            }
-        }
-    }
+        // Files of lines are refused before, if they are not UTF-8.
+        _ => str::from_utf8(bytes).ok().and_then(|text| lines(*kind, text)),
+    };
+    made.iter().for_each(check);
 }
 
-/// Scripts are not looked for.
-const NONE: Scripts = Scripts {
-    link: false,
-    read: |_| None,
-};
-
-fn lines(kind: u8, text: &str) {
-    match kind {
-        b'c' | b'C' => check(&crontab::fuzzing::made(text, kind == b'C')),
-        b's' => check(&supervisord::fuzzing::made(text)),
-        b'u' => check(&systemd::fuzzing::made(text, None)),
+fn lines(kind: u8, text: &str) -> Option<Imported> {
+    Some(match kind {
+        b'c' | b'C' => crontab::fuzzing::made(text, kind == b'C'),
+        b's' => supervisord::fuzzing::made(text),
+        b'u' => systemd::fuzzing::made(text, None),
         b't' => {
             let (service, timer) = text.split_once('\0').unwrap_or((text, ""));
-            check(&systemd::fuzzing::made(service, Some(timer)));
+            systemd::fuzzing::made(service, Some(timer))
         }
-        _ => {}
-    }
+        _ => return None,
+    })
 }
 
 fn apps(documents: &[Document]) -> Imported {
@@ -81,11 +72,9 @@ fn apps(documents: &[Document]) -> Imported {
     pm2::apps(documents, "ecosystem.config.js", machine)
 }
 
-/// Checks what is made of the documents of a file; a file that is neither YAML nor JSON is refused before.
-fn tree_of(name: &str, bytes: &[u8], made: impl FnOnce(&[Document]) -> Imported) {
-    if let Ok(documents) = tree::parse(name, bytes) {
-        check(&made(&documents));
-    }
+/// Returns what is made of the documents of a file; a file that is neither YAML nor JSON is refused before.
+fn tree_of(name: &str, bytes: &[u8], made: impl FnOnce(&[Document]) -> Imported) -> Option<Imported> {
+    tree::parse(name, bytes).ok().map(|documents| made(&documents))
 }
 
 fn halves(bytes: &[u8]) -> (&[u8], &[u8]) {

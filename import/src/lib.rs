@@ -12,7 +12,9 @@
 //! - `names`: names for functions
 //! - `places`: places that the sandbox must show
 //! - `pm2`: services of pm2's apps
+//! - `rows`: rows of the report, as tables
 //! - `script`: the scripts of functions
+//! - `stop_signal`: the signal that asks a program to end
 //! - `supervisord`: services of supervisord's programs
 //! - `systemd`: functions of services and timers
 //! - `text`: reads foreign files
@@ -32,7 +34,9 @@ pub mod kubeless;
 mod names;
 mod places;
 pub mod pm2;
+mod rows;
 mod script;
+mod stop_signal;
 pub mod supervisord;
 pub mod systemd;
 #[cfg(test)]
@@ -62,6 +66,13 @@ pub struct Imported {
 }
 
 impl Imported {
+    fn new(head: String) -> Self {
+        Self {
+            head,
+            ..Self::default()
+        }
+    }
+
     /// Adds the rows of a report, and the function that it is about unless something of it was refused.
     fn add(&mut self, made: MadeManifest, report: ConversionReport) {
         self.functions.extend((!report.is_refused()).then_some(made));

@@ -1,5 +1,6 @@
 //! Names for functions: from a command line or from the other system's name, valid, and each once. Lists of names of keys.
 
+use fnd_manifest::schema::TextKind;
 use std::collections::BTreeSet;
 
 /// The longest name, with room for a number behind it.
@@ -8,6 +9,11 @@ const NAME_MAX: usize = 56;
 /// Says whether a list has a name; white space is between its names.
 pub(crate) fn lists(list: &str, name: &str) -> bool {
     list.split_ascii_whitespace().any(|one| one == name)
+}
+
+/// Says whether a manifest may set a variable of this name; names that begin with `FND_` are fnd's own.
+pub(crate) fn is_settable(name: &str) -> bool {
+    TextKind::Variable.holds(name) && !name.starts_with("FND_")
 }
 
 /// The names that were given.
@@ -39,31 +45,21 @@ fn valid(text: &str) -> String {
         }
     }
     let name = name.trim_matches(['-', '_']);
-    if name.is_empty() {
-        "function".to_owned()
-    } else {
-        name.to_owned()
-    }
+    let name = Some(name).filter(|name| !name.is_empty());
+    name.unwrap_or("function").to_owned()
 }
 
 /// Commands that only prepare for the one that matters.
-const BEFORE: [&str; 13] = [
-    "cd", "test", "[", "[[", "export", "umask", "set", "sleep", ".", "source", "true", "fi", "done",
-];
+const BEFORE: &str = "cd test [ [[ export umask set sleep . source true fi done";
 
 /// Words of the shell before a command.
-const KEYWORDS: [&str; 7] = ["if", "then", "else", "elif", "while", "do", "!"];
+const KEYWORDS: &str = "if then else elif while do !";
 
 /// Commands that run another one.
-const AROUND: [&str; 13] = [
-    "timeout", "flock", "nice", "ionice", "env", "nohup", "exec", "command", "chronic", "sudo", "time", "run-one",
-    "setsid",
-];
+const AROUND: &str = "timeout flock nice ionice env nohup exec command chronic sudo time run-one setsid";
 
 /// Interpreters, whose script has the better name.
-const INTERPRETERS: [&str; 11] = [
-    "sh", "bash", "dash", "zsh", "python", "python3", "perl", "ruby", "php", "node", "deno",
-];
+const INTERPRETERS: &str = "sh bash dash zsh python python3 perl ruby php node deno";
 
 /// Returns a name for what a command line of a shell does: `dump` for `cd / && flock -n /run/x timeout 5m /usr/bin/dump.sh -a`.
 pub(crate) fn of_command(command: &str) -> String {
@@ -72,14 +68,14 @@ pub(crate) fn of_command(command: &str) -> String {
     for part in parts {
         let mut words = part.split_whitespace().peekable();
         while words
-            .next_if(|word| is_assignment(word) || KEYWORDS.contains(word))
+            .next_if(|word| is_assignment(word) || lists(KEYWORDS, word))
             .is_some()
         {}
         let Some(program) = target(&mut words) else {
             continue;
         };
         let name = stem(program);
-        if !BEFORE.contains(&name) {
+        if !lists(BEFORE, name) {
             return name.to_owned();
         }
         // If all commands only prepare for another one, the first of them gives the name.
@@ -95,8 +91,8 @@ fn target<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut program = words.next()?.trim_matches(['"', '\'']);
     loop {
         let name = stem(program);
-        let around = AROUND.contains(&name);
-        if !around && !INTERPRETERS.contains(&name) {
+        let around = lists(AROUND, name);
+        if !around && !lists(INTERPRETERS, name) {
             return Some(program);
         }
         let mut lock = name == "flock";

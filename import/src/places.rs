@@ -44,7 +44,10 @@ impl ShownPlaces {
             self.rights.extend(lists(RIGHTS, name).then(|| name.to_owned()));
             self.home |= word == "~" || word.starts_with("~/") || word.contains("$HOME") || word.contains("${HOME}");
         }
-        let writes: BTreeSet<&str> = command.split(ends_command).flat_map(written_by).collect();
+        let writes: BTreeSet<&str> = command
+            .split([';', '|', '&', '(', ')', '\n'])
+            .flat_map(written_by)
+            .collect();
         let mut before = ' ';
         // Whether the next word is a file for output.
         let mut output = false;
@@ -138,11 +141,6 @@ impl ShownPlaces {
         }
         notes
     }
-}
-
-/// Says whether a character of a command line ends one of its commands.
-fn ends_command(c: char) -> bool {
-    ";|&()\n".contains(c)
 }
 
 /// Returns the name of a program.

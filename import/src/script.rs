@@ -16,28 +16,30 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
+/// Returns a file of a function.
+pub(crate) fn whole_file(path: &str, bytes: Vec<u8>, executable: bool) -> WholeFile {
+    WholeFile {
+        path: path.to_owned(),
+        bytes,
+        executable,
+    }
+}
+
 /// The largest script that is copied.
 const SCRIPT_MAX: u64 = 1 << 20;
 
 /// Directories of programs that packages bring: they stay where they are.
-const PACKAGED: [&str; 8] = [
-    "/bin/",
-    "/sbin/",
-    "/lib/",
-    "/usr/bin/",
-    "/usr/sbin/",
-    "/usr/lib/",
-    "/usr/libexec/",
-    "/usr/share/",
-];
+const PACKAGED: &str = "/bin/ /sbin/ /lib/ /usr/bin/ /usr/sbin/ /usr/lib/ /usr/libexec/ /usr/share/";
 
-/// How scripts come along.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Scripts {
-    /// Whether they stay where they are.
-    pub(crate) link: bool,
-    /// Reads a script, if it is one that can be copied.
-    pub(crate) read: fn(&str) -> Option<Vec<u8>>,
+/// Returns the bytes of a script that is copied; nothing for a program that stays where it is.
+pub(crate) type ReadScript = fn(&str) -> Option<Vec<u8>>;
+
+/// Every program stays where it is.
+pub(crate) const LINK: ReadScript = |_| None;
+
+/// Returns how scripts come along: by links, or as copies.
+pub(crate) fn reader(link: bool) -> ReadScript {
+    if link { LINK } else { read }
 }
 
 /// The script of a function.
@@ -67,10 +69,21 @@ impl ScriptCode {
         self.lines.push(line.into());
     }
 
-    /// Returns the word that starts a program: the path itself, or that of its copy, `"$code/NAME"`.
-    pub(crate) fn program(&mut self, path: &str, scripts: Scripts) -> String {
-        let copy = if scripts.link { None } else { (scripts.read)(path) };
-        let Some(bytes) = copy else {
+    /// Makes the script begin in a directory.
+    pub(crate) fn begin_in(&mut self, directory: &str) {
+        self.places.add(directory, false);
+        self.line(format!("cd {} || exit", quoted(directory)));
+    }
+
+    /// Ends the script with a program, which replaces the shell: so it gets the signals itself.
+    pub(crate) fn exec(&mut self, words: &[String]) {
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        self.line(format!("exec {}", words.join(" ")));
+    }
+
+    /// Returns the word that starts a program: its path or name, or the path of its copy, `"$code/NAME"`.
+    pub(crate) fn program(&mut self, path: &str, read: ReadScript) -> String {
+        let Some(bytes) = read(path) else {
             self.places.add(path, false);
             return quoted(path);
         };
@@ -87,55 +100,44 @@ impl ScriptCode {
     /// Adds an executable file; returns the word that names it. The first one of a name stays.
     pub(crate) fn beside(&mut self, file: &str, bytes: Vec<u8>) -> String {
         if self.files.iter().all(|known| known.path != file) {
-            self.files.push(WholeFile {
-                path: file.to_owned(),
-                bytes,
-                executable: true,
-            });
+            self.files.push(whole_file(file, bytes, true));
         }
         format!("\"$code\"/{}", quoted(file))
     }
 
-    /// Says whether a script was copied.
-    pub(crate) fn copied(&self) -> bool {
-        !self.files.is_empty()
+    /// Writes script, entry and places to a function; returns a note with `what` it becomes, and the places.
+    pub(crate) fn put_noted(self, made: &mut MadeManifest, what: &str) -> String {
+        let is_alone = self.files.is_empty();
+        let copied = if is_alone { "" } else { "the script was copied; " };
+        let places = self.put(made);
+        format!("{copied}{what}{places}")
     }
 
     /// Writes script, entry and places to a function; returns what a note says about the places.
     pub(crate) fn put(self, made: &mut MadeManifest) -> String {
         let bash = self.shell.rsplit('/').next() == Some("bash");
-        let mut text = if bash {
-            "#!/usr/bin/env bash\n".to_owned()
-        } else {
-            format!("#!{}\n", self.shell)
-        };
-        if self.copied() {
+        let shell = if bash { "/usr/bin/env bash" } else { &self.shell };
+        let mut text = format!("#!{shell}\n");
+        if !self.files.is_empty() {
             // The lines below leave the directory of the code, so its path is kept first.
             text.push_str("code=$PWD\n");
         }
-        for line in &self.lines {
-            text.push_str(line);
-            text.push('\n');
-        }
+        text.extend(self.lines.iter().flat_map(|line| [line.as_str(), "\n"]));
         let file = if bash { "run.sh" } else { "run" };
         made.manifest.set("entry", file, None);
         // Of the shells only bash is a runtime; another one is started by the `#!` line.
         if !bash {
             made.manifest.set("runtime", "exec", None);
         }
-        made.files.push(WholeFile {
-            path: file.to_owned(),
-            bytes: text.into_bytes(),
-            executable: true,
-        });
+        made.files.push(whole_file(file, text.into_bytes(), true));
         made.files.extend(self.files);
         self.places.put(made)
     }
 }
 
 /// Reads a script that belongs to nobody's package: a regular file with a `#!` line, of at most 1 MiB.
-pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
-    if !path.starts_with('/') || PACKAGED.iter().any(|directory| path.starts_with(directory)) {
+fn read(path: &str) -> Option<Vec<u8>> {
+    if !path.starts_with('/') || PACKAGED.split(' ').any(|directory| path.starts_with(directory)) {
         return None;
     }
     let path = Path::new(path);
@@ -146,6 +148,11 @@ pub(crate) fn read(path: &str) -> Option<Vec<u8>> {
     // The file may grow while it is read, so the bytes are bounded, too.
     opened.take(SCRIPT_MAX + 1).read_to_end(&mut bytes).ok()?;
     (size <= SCRIPT_MAX && bytes.len() as u64 <= SCRIPT_MAX && bytes.starts_with(b"#!")).then_some(bytes)
+}
+
+/// Says whether a text is a mask of file modes, such as `022`.
+pub(crate) fn is_mask(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 4 && text.bytes().all(|b| (b'0'..=b'7').contains(&b))
 }
 
 /// Returns the words of a command line, if it is one command without anything that a shell would change: no quotes,

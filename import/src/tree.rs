@@ -1,7 +1,7 @@
 //! A YAML or JSON file of another program, as a tree whose values have fields.
 
 use super::text;
-use crate::failure::{FailureKind, ImportFailure};
+use crate::failure::ImportFailure;
 use fnd_manifest::foreign::yaml::{Document, Value, YamlNode, YamlPosition, documents};
 use fnd_manifest::foreign::{ConversionReport, Field};
 use std::path::Path;
@@ -38,7 +38,7 @@ pub(crate) fn read_json(path: &Path, prepare: impl FnOnce(&mut [u8])) -> Result<
 /// It is neither YAML nor JSON.
 pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, ImportFailure> {
     documents(name, bytes).map_err(|problem| {
-        let mut failure = ImportFailure::new(FailureKind::InvalidManifest, format!("`{name}` cannot be read"));
+        let mut failure = ImportFailure::invalid(format!("`{name}` cannot be read"));
         failure.diagnostics.push(*problem);
         failure
     })
@@ -46,13 +46,7 @@ pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, ImportFai
 
 /// Returns the field of a whole file, under this name.
 pub(crate) fn whole(file: &str, name: &str) -> Field {
-    Field {
-        file: file.to_owned(),
-        name: name.to_owned(),
-        line: 1,
-        column: 1,
-        excerpt: String::new(),
-    }
+    text::field(file, name, (1, 1), &[])
 }
 
 /// A value with its name.
@@ -82,17 +76,7 @@ impl<'a> NamedValue<'a> {
     /// Returns the field of the value under another name.
     pub(crate) fn named(&self, name: &str) -> Field {
         let YamlPosition(line, column) = self.node.at;
-        let excerpt = usize::try_from(line)
-            .ok()
-            .and_then(|line| self.document.lines.get(line.saturating_sub(1)));
-        Field {
-            file: self.document.file.to_string(),
-            name: name.to_owned(),
-            line,
-            column,
-            // A comment in a manifest and a row of the report have no use for more.
-            excerpt: excerpt.map(|text| text.chars().take(400).collect()).unwrap_or_default(),
-        }
+        text::field(&self.document.file, name, (line, column), &self.document.lines)
     }
 
     /// Returns the entries of a map, or the values of a list; nothing of another value.
@@ -149,12 +133,10 @@ impl<'a> NamedValue<'a> {
         texts
     }
 
-    /// Returns the truth value of an entry, or another one if it is absent; reports an entry that is neither `true` nor
-    /// `false`.
-    pub(crate) fn truth_of(&self, key: &str, otherwise: bool, report: &mut ConversionReport) -> bool {
-        let Some(item) = self.get(key) else { return otherwise };
-        item.truth().unwrap_or_else(|| {
-            report.refused(&item.field(), "expected `true` or `false`");
+    /// Returns the truth value; reports another value, and returns `otherwise`.
+    pub(crate) fn truth_or(&self, otherwise: bool, report: &mut ConversionReport) -> bool {
+        self.truth().unwrap_or_else(|| {
+            report.refused(&self.field(), "expected `true` or `false`");
             otherwise
         })
     }

@@ -3,7 +3,7 @@
 
 use super::Imported;
 use crate::failure::{FailureKind, ImportFailure};
-use fnd_manifest::foreign::{MadeManifest, WholeFile};
+use fnd_manifest::foreign::MadeManifest;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -56,15 +56,11 @@ fn function(place: &Path, made: &MadeManifest, head: &str, written: &mut Vec<Pat
     let (manifest, _) = made.manifest.render(head);
     directory(place, 0o755)?;
     file(&place.join("function.toml"), manifest.as_bytes(), 0o644, written)?;
-    for WholeFile {
-        path,
-        bytes,
-        executable,
-    } in &made.files
-    {
-        let path = place.join(path);
+    for whole in &made.files {
+        let path = place.join(&whole.path);
+        let mode = if whole.executable { 0o755 } else { 0o644 };
         directory(path.parent().unwrap_or(place), 0o755)?;
-        file(&path, bytes, if *executable { 0o755 } else { 0o644 }, written)?;
+        file(&path, &whole.bytes, mode, written)?;
     }
     Ok(())
 }

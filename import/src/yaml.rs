@@ -1,7 +1,7 @@
 //! Functions of Keptn, Kubeless, Kyma and Rafay.
 
 use super::Imported;
-use crate::failure::{FailureKind, ImportFailure};
+use crate::failure::ImportFailure;
 use fnd_manifest::foreign::yaml::{Document, FILE_MAX, documents};
 use fnd_manifest::foreign::{ConversionReport, functions, secrets};
 use std::fs::File;
@@ -25,7 +25,7 @@ pub fn import(files: &[PathBuf]) -> Result<Imported, ImportFailure> {
     }
     // Objects in one file may need those of another, so a broken file leaves nothing to use.
     if !problems.is_empty() {
-        let mut failure = ImportFailure::new(FailureKind::InvalidManifest, "no file was used");
+        let mut failure = ImportFailure::invalid("no file was used");
         failure.diagnostics = problems;
         return Err(failure);
     }

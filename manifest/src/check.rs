@@ -10,13 +10,13 @@ mod tests;
 pub use disk::Disk;
 
 use crate::diagnostic::Diagnostic;
-use crate::foreign::{self, WholeFile, yaml};
+use crate::foreign::{self, yaml};
 use crate::function::forms::{Claims, is_program};
 use crate::function::listing::{
-    DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, ListedYaml, Listing, Question, listing,
+    DirectoryEntry, EntryKind, ListedDirectory, ListedFunction, ListedYaml, Listing, Question, listing, stem,
 };
 use crate::function::{calls, project};
-use crate::judge::{Judge, Verdict};
+use crate::judge::{Judge, Verdict, judged};
 use crate::settings::resolve::configuration;
 use crate::warning::Warning;
 use fnd_wire::archive::{ArchiveRefusal, Format};
@@ -115,7 +115,7 @@ pub fn settings(
 ) -> Result<JudgeSettings, Vec<Diagnostic>> {
     let mut problems = Vec::new();
     let mut read = |path: &str| match files.read(path, TOML_MAX) {
-        Ok(bytes) => Some(judged(path, bytes, 0o644)),
+        Ok(bytes) => Some(judged(path, bytes, false)),
         Err(error) => {
             problems.push(unreadable(path, &error));
             None
@@ -177,17 +177,15 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
         result.diagnostics.push(problem.in_file(name).with_help(help));
         return result;
     }
-    let stem = name.rsplit('/').next().unwrap_or(name);
-    let stem = claims(judge)
-        .split(stem)
-        .map_or_else(|| stem.split('.').next().unwrap_or_default(), |(stem, _)| stem);
-    match FunctionName::new(stem) {
+    let base = name.rsplit('/').next().unwrap_or(name);
+    let claimed = judge.claims().split(base).map(|(stem, _)| stem);
+    match FunctionName::new(claimed.unwrap_or_else(|| stem(base))) {
         Ok(function) => {
+            // fnd gives the judge no more of a file, either.
+            let code = bytes.get(..CODE_MAX).unwrap_or(bytes).to_vec();
             // A text has no mode. A program is judged as if it could be executed, because without that it would be no
             // function.
-            let mode = if is_program(bytes) { 0o755 } else { 0o644 };
-            // fnd gives the judge no more of a file, either.
-            let files = vec![judged(name, bytes.get(..CODE_MAX).unwrap_or(bytes).to_vec(), mode)];
+            let files = vec![judged(name, code, is_program(bytes))];
             let function = JudgeFunction {
                 name: function,
                 files,
@@ -196,9 +194,10 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
             };
             result.verdicts.push(judge.function(&function).verdict);
         }
-        Err(error) => result
-            .diagnostics
-            .push(Diagnostic::error("bad-name", error.to_string()).in_file(name)),
+        Err(error) => {
+            let problem = Diagnostic::error("bad-name", error.to_string());
+            result.diagnostics.push(problem.in_file(name));
+        }
     }
     result
 }
@@ -206,10 +205,10 @@ pub fn text(judge: &Judge, name: &str, bytes: &[u8]) -> Checked {
 fn names(files: &dyn CheckedFiles, directory: &str) -> Vec<String> {
     // A directory that does not exist, such as `conf.d`, has no files.
     let entries = files.list(directory).unwrap_or_default();
-    let mut names: Vec<String> = entries
+    let names = entries
         .into_iter()
-        .filter_map(|entry| String::from_utf8(entry.name).ok())
-        .collect();
+        .filter_map(|entry| String::from_utf8(entry.name).ok());
+    let mut names: Vec<String> = names.collect();
     names.sort();
     names
 }
@@ -221,14 +220,10 @@ pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
         judge,
         files,
         result: Checked::default(),
-        claims: claims(judge),
+        claims: judge.claims(),
     };
     // Names are joined to the path with `/`, so a `/` at its end would be there twice.
-    let path = if path.len() > 1 {
-        path.strip_suffix('/').unwrap_or(path)
-    } else {
-        path
-    };
+    let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
     match files.kind(path) {
         Err(error) => check.result.diagnostics.push(unreadable(path, &error)),
         Ok(EntryKind::Directory { manifest: false }) => {
@@ -241,17 +236,11 @@ pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
             None => check.one(path),
         },
         Ok(EntryKind::Other) => {
-            check
-                .result
-                .diagnostics
-                .push(Diagnostic::error("not-a-file", "not a regular file or a directory").in_file(path));
+            let problem = Diagnostic::error("not-a-file", "not a regular file or a directory");
+            check.result.diagnostics.push(problem.in_file(path));
         }
     }
     check.result
-}
-
-fn claims(judge: &Judge) -> Claims {
-    Claims::of(judge.runtimes().iter().flat_map(|runtime| &runtime.summary.suffixes))
 }
 
 struct DirectoryCheck<'a> {
@@ -286,12 +275,11 @@ impl DirectoryCheck<'_> {
         };
         // A directory has no order of its own, and the problems of two checks should be in the same one.
         entries.sort_by(|one, two| one.name.cmp(&two.name));
-        let default_runtime = self.judge.configuration().settings.default_runtime.is_some();
         let place = ListedDirectory {
             path,
             group,
             claims: &self.claims,
-            default_runtime,
+            default_runtime: self.judge.settings_now().default_runtime.is_some(),
         };
         let answer = |name: &str, question: Question| {
             let head = self.files.read(&format!("{path}/{name}"), question.bytes());
@@ -319,7 +307,7 @@ impl DirectoryCheck<'_> {
         for found in &listing.functions {
             self.function(path, found);
         }
-        self.project(path, first, &listing.functions);
+        self.warn_of_project(path, first, &listing.functions);
         for name in &listing.groups {
             self.directory(&format!("{path}/{name}"), Some(name));
         }
@@ -333,22 +321,19 @@ impl DirectoryCheck<'_> {
             return;
         };
         let is_its = |found: &&ListedFunction| found.source == name || found.sidecar.as_deref() == Some(name);
-        if listing.functions.iter().any(|found| is_its(&found)) {
+        let mut its = listing.functions.iter().filter(is_its).peekable();
+        if its.peek().is_some() {
             let first = self.result.verdicts.len();
-            for found in listing.functions.iter().filter(is_its) {
-                self.function(directory, found);
-            }
-            return self.project(directory, first, &listing.functions);
+            its.for_each(|found| self.function(directory, found));
+            return self.warn_of_project(directory, first, &listing.functions);
         }
-        let about = listing
-            .problems
-            .iter()
-            .filter(|problem| problem.file.as_deref() == Some(path));
-        let claimed = listing
+        let mut problems = listing.problems;
+        problems.retain(|problem| problem.file.as_deref() == Some(path));
+        let clashes = listing
             .clashes
-            .iter()
+            .into_iter()
             .filter(|clash| clash.files.iter().any(|file| file == name));
-        let problems: Vec<Diagnostic> = about.chain(claimed.map(|clash| &clash.problem)).cloned().collect();
+        problems.extend(clashes.map(|clash| clash.problem));
         if problems.is_empty() {
             let problem = Diagnostic::error("no-function", "no rule makes it a function");
             let help = "`fndctl runtimes` lists the known suffixes; any other file must be an executable program";
@@ -359,21 +344,16 @@ impl DirectoryCheck<'_> {
 
     /// Adds a warning if one of the verdicts from `first` on imports another file of the directory. A directory has at most
     /// one such warning.
-    fn project(&mut self, directory: &str, first: usize, listed: &[ListedFunction]) {
-        let source = |name: &FunctionName| {
-            listed
-                .iter()
-                .find(|found| found.name == *name)
-                .map(|found| &found.source)
-        };
+    fn warn_of_project(&mut self, directory: &str, first: usize, listed: &[ListedFunction]) {
         let is_beside = |file: &str| listed.iter().any(|found| !found.directory && found.source == file);
         let warning = self.result.verdicts.iter().skip(first).find_map(|verdict| {
-            let file = source(&verdict.function)?;
-            project::by_import(directory, (file, &verdict.imports), is_beside)
+            let found = listed.iter().find(|found| found.name == verdict.function)?;
+            project::by_import(directory, (&found.source, &verdict.imports), is_beside)
         });
-        let mut known = self.result.diagnostics.iter();
-        if !known.any(|known| known.kind() == Some(Warning::PythonProject) && known.file.as_deref() == Some(directory))
-        {
+        let is_known = |known: &Diagnostic| {
+            known.kind() == Some(Warning::PythonProject) && known.file.as_deref() == Some(directory)
+        };
+        if !self.result.diagnostics.iter().any(is_known) {
             self.result.diagnostics.extend(warning);
         }
     }
@@ -381,59 +361,43 @@ impl DirectoryCheck<'_> {
     fn function(&mut self, directory: &str, found: &ListedFunction) {
         let path = format!("{directory}/{}", found.source);
         let first = self.result.files.len();
-        let mut files = Vec::new();
-        let mut manifest = None;
-        let archive = Format::of(&found.source).filter(|_| !found.directory);
-        let is_alone = !found.directory && is_manifest(&found.source);
-        let is_foreign = !found.directory && is_foreign(&found.source);
-        let form = match archive {
-            _ if found.directory || is_alone => CodeLayout::Directory,
-            _ if is_foreign => CodeLayout::Foreign(path.clone()),
-            Some(_) => CodeLayout::Archive(path.clone()),
-            None => CodeLayout::File,
+        let (mut files, mut manifest) = (Vec::new(), None);
+        let renamed = |file: &JudgedFile, path: &str| JudgedFile {
+            path: path.to_owned(),
+            ..file.clone()
         };
-        if found.directory {
+        let form = if found.directory {
             self.tree(&path, "", &mut files);
-            manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, 0o644);
-        } else if is_alone {
+            manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, false);
+            CodeLayout::Directory
+        } else if is_manifest(&found.source) {
             // As in a directory of which fnd has only the manifest.
-            manifest = self.read(&path, TOML_MAX, 0o644);
-            files.extend(manifest.iter().map(|file| JudgedFile {
-                path: "function.toml".to_owned(),
-                ..file.clone()
-            }));
-        } else if is_foreign {
+            manifest = self.read(&path, TOML_MAX, false);
+            files.extend(manifest.iter().map(|file| renamed(file, "function.toml")));
+            CodeLayout::Directory
+        } else if is_foreign(&found.source) {
             files = self.foreign(directory, found);
+            CodeLayout::Foreign(path.clone())
+        } else if let Some(format) = Format::of(&found.source) {
+            files = self.unpack(&path, format);
+            CodeLayout::Archive(path.clone())
         } else {
-            match archive {
-                Some(format) => {
-                    files = self.unpack(&path, format);
-                    let trusted = self.files.trusted();
-                    files.iter_mut().for_each(|file| file.trusted &= trusted);
-                }
-                None => {
-                    let mode = match self.files.kind(&path) {
-                        Ok(EntryKind::File { executable: true }) => 0o755,
-                        _ => 0o644,
-                    };
-                    files.extend(self.read(&path, CODE_MAX, mode));
-                }
-            }
-            if let Some(sidecar) = &found.sidecar {
-                manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, 0o644);
-            }
+            let executable = self.files.kind(&path) == Ok(EntryKind::File { executable: true });
+            files.extend(self.read(&path, CODE_MAX, executable));
+            CodeLayout::File
+        };
+        if let Some(sidecar) = &found.sidecar {
+            manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, false);
         }
         // `read` and `unpack` have reported the reason already.
         let unread = files.is_empty() || (manifest.is_none() && (found.directory || found.sidecar.is_some()));
         if unread {
             return;
         }
-        if (archive.is_some() || is_foreign) && manifest.is_none() {
+        let is_packed = matches!(form, CodeLayout::Archive(_) | CodeLayout::Foreign(_));
+        if is_packed && manifest.is_none() {
             let inside = files.iter().find(|file| file.path == "function.toml");
-            manifest = inside.map(|file| JudgedFile {
-                path: format!("{path}/function.toml"),
-                ..file.clone()
-            });
+            manifest = inside.map(|file| renamed(file, &format!("{path}/function.toml")));
         }
         let function = JudgeFunction {
             name: found.name.clone(),
@@ -446,11 +410,7 @@ impl DirectoryCheck<'_> {
         let files = self.result.files.get(first..).unwrap_or_default().to_vec();
         self.result.sources.push(CheckedSource {
             files,
-            unpacked: if archive.is_some() || is_foreign {
-                function.files
-            } else {
-                Vec::new()
-            },
+            unpacked: if is_packed { function.files } else { Vec::new() },
             plan: judged.plan,
         });
     }
@@ -476,24 +436,27 @@ impl DirectoryCheck<'_> {
         }
         set.files.sort_by(|(one, _), (other, _)| one.cmp(other));
         self.result.files.push(path);
+        let files = foreign::placed::files(set).into_iter();
+        let files = files.map(|file| judged(&file.path, file.bytes, file.executable));
+        self.owned(files.collect())
+    }
+
+    /// Returns files with what is known about their owner.
+    fn owned(&self, mut files: Vec<JudgedFile>) -> Vec<JudgedFile> {
         let trusted = self.files.trusted();
-        let file = |file: WholeFile| JudgedFile {
-            path: file.path,
-            bytes: Bytes(file.bytes),
-            mode: if file.executable { 0o755 } else { 0o644 },
-            trusted,
-        };
-        foreign::placed::files(set).into_iter().map(file).collect()
+        files.iter_mut().for_each(|file| file.trusted &= trusted);
+        files
     }
 
     fn unpack(&mut self, path: &str, format: Format) -> Vec<JudgedFile> {
         self.result.files.push(path.to_owned());
-        self.files.unpack(path, format).unwrap_or_else(|refusal| {
+        let files = self.files.unpack(path, format).unwrap_or_else(|refusal| {
             let (message, help) = refusal.words();
             let problem = Diagnostic::error("archive", message).in_file(path);
             self.result.diagnostics.push(problem.with_help(help));
             Vec::new()
-        })
+        });
+        self.owned(files)
     }
 
     /// Adds every file of `below` and of the directories below that, with its bytes. `below` is relative to `path` and
@@ -510,9 +473,8 @@ impl DirectoryCheck<'_> {
             };
             match entry.kind {
                 EntryKind::File { executable } => {
-                    let mode = if executable { 0o755 } else { 0o644 };
                     let relative = format!("{below}{name}");
-                    let file = self.read(&format!("{path}/{relative}"), CODE_MAX, mode);
+                    let file = self.read(&format!("{path}/{relative}"), CODE_MAX, executable);
                     files.extend(file.map(|file| JudgedFile { path: relative, ..file }));
                 }
                 // Sources are not nested deeper than this, and links may form a circle.
@@ -524,28 +486,18 @@ impl DirectoryCheck<'_> {
         }
     }
 
-    fn read(&mut self, path: &str, max: usize, mode: u32) -> Option<JudgedFile> {
+    fn read(&mut self, path: &str, max: usize, executable: bool) -> Option<JudgedFile> {
         self.result.files.push(path.to_owned());
         match self.files.read(path, max) {
             Ok(bytes) => Some(JudgedFile {
                 trusted: self.files.trusted(),
-                ..judged(path, bytes, mode)
+                ..judged(path, bytes, executable)
             }),
             Err(error) => {
                 self.result.diagnostics.push(unreadable(path, &error));
                 None
             }
         }
-    }
-}
-
-/// Returns a file for the judge. Its owner is not known, so it counts as root's.
-fn judged(path: &str, bytes: Vec<u8>, mode: u32) -> JudgedFile {
-    JudgedFile {
-        path: path.to_owned(),
-        bytes: Bytes(bytes),
-        mode,
-        trusted: true,
     }
 }
 

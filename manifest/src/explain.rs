@@ -223,6 +223,8 @@ mod tests {
             include_str!("resolve/environment.rs"),
             include_str!("resolve/input.rs"),
             include_str!("resolve/nats.rs"),
+            include_str!("resolve/secrets.rs"),
+            include_str!("resolve/widening.rs"),
             include_str!("function/inline.rs"),
             include_str!("function/near_block.rs"),
             include_str!("function/project.rs"),
@@ -232,7 +234,9 @@ mod tests {
             include_str!("judge/choose.rs"),
             include_str!("judge/command.rs"),
             include_str!("judge/function.rs"),
+            include_str!("judge/dependencies.rs"),
             include_str!("judge/input.rs"),
+            include_str!("judge/mode.rs"),
             include_str!("settings/resolve.rs"),
             include_str!("runtime/read.rs"),
             include_str!("check.rs"),
@@ -255,6 +259,13 @@ mod tests {
                         .and_then(|rest| rest.split('"').next());
                     assert!(code.is_none_or(|code| diagnostic(code).is_some()), "{code:?}");
                 }
+            }
+            for after in source.split("report.error(").skip(1) {
+                let call = after.split(';').next().unwrap_or_default();
+                // The code is the first text that is an argument as a whole.
+                let mut arguments = call.split(',').map(str::trim);
+                let code = arguments.find_map(|text| text.strip_prefix('"')?.strip_suffix('"'));
+                assert!(code.is_none_or(|code| diagnostic(code).is_some()), "{code:?}");
             }
         }
     }

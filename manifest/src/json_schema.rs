@@ -24,32 +24,24 @@ pub fn schema(file: SchemaFile) -> Value {
         SchemaFile::Configuration => ("Configuration of fnd", crate::settings::Settings::KEYS),
     };
     let mut schema = table(keys);
-    schema.insert(
-        "$schema".to_owned(),
-        "https://json-schema.org/draft/2020-12/schema".into(),
-    );
-    schema.insert("title".to_owned(), title.into());
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    schema["title"] = title.into();
     if file == SchemaFile::Configuration {
-        let manifest = Value::Object(table(crate::function::Manifest::KEYS));
-        schema.insert("$defs".to_owned(), json!({ MANIFEST: manifest }));
+        schema["$defs"] = json!({ MANIFEST: table(crate::function::Manifest::KEYS) });
     }
-    Value::Object(schema)
+    schema
 }
 
 /// Name of the schema of `[defaults]` among the definitions.
 const MANIFEST: &str = "manifest";
 
-fn table(keys: &[Key]) -> Map<String, Value> {
+fn table(keys: &[Key]) -> Value {
     let properties: Map<String, Value> = keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
     let required: Vec<&str> = keys.iter().filter(|key| key.required).map(|key| key.name).collect();
-    let mut schema = Map::from_iter([
-        ("type".to_owned(), "object".into()),
-        ("properties".to_owned(), properties.into()),
-        // fnd refuses an unknown key as well, so an editor can mark it while a person types.
-        ("additionalProperties".to_owned(), false.into()),
-    ]);
+    // fnd refuses an unknown key as well, so an editor can mark it while a person types.
+    let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
     if !required.is_empty() {
-        schema.insert("required".to_owned(), required.into());
+        schema["required"] = required.into();
     }
     schema
 }
@@ -63,14 +55,14 @@ fn property(key: &Key) -> Value {
             _ => " Not supported yet with other values than the default.",
         });
     }
-    schema.insert("description".to_owned(), meaning.into());
+    schema["description"] = meaning.into();
     if !key.default.is_empty() {
-        schema.insert("default".to_owned(), value(key.default));
+        schema["default"] = value(key.default);
     }
     if !key.example.is_empty() {
-        schema.insert("examples".to_owned(), json!([value(key.example)]));
+        schema["examples"] = json!([value(key.example)]);
     }
-    Value::Object(schema)
+    schema
 }
 
 /// Returns the JSON of a default or an example, which are TOML. A test reads all of them.
@@ -79,17 +71,16 @@ fn value(text: &str) -> Value {
     parsed.ok().and_then(|mut table| table.remove("x")).unwrap_or_default()
 }
 
-fn kind(kind: &ValueKind) -> Map<String, Value> {
-    let any_of = |kinds: [Map<String, Value>; 2]| json!({ "anyOf": kinds });
-    let or_none = |schema: Map<String, Value>| json!({ "anyOf": [schema, { "const": "none" }] });
-    let schema = match kind {
+fn kind(kind: &ValueKind) -> Value {
+    let or_none = |schema: Value| json!({ "anyOf": [schema, { "const": "none" }] });
+    match kind {
         ValueKind::Bool => json!({ "type": "boolean" }),
         ValueKind::Text(TextKind::Any) => json!({ "type": "string" }),
         ValueKind::Text(form) => json!({ "type": "string", "pattern": pattern(*form) }),
         ValueKind::Word(words) => json!({ "enum": words }),
-        ValueKind::Duration(zero) => Value::Object(duration(*zero)),
+        ValueKind::Duration(zero) => duration(*zero),
         ValueKind::DurationOrNone(zero) => or_none(duration(*zero)),
-        ValueKind::Size(range) => Value::Object(size(*range.start(), *range.end())),
+        ValueKind::Size(range) => size(*range.start(), *range.end()),
         ValueKind::SizeOrNone(range) => or_none(size(*range.start(), *range.end())),
         // JSON Schema applies `pattern` to texts only, and the bounds to numbers only.
         ValueKind::Cpu => json!({
@@ -113,37 +104,30 @@ fn kind(kind: &ValueKind) -> Map<String, Value> {
             "propertyNames": { "pattern": pattern(*form) },
             "additionalProperties": self::kind(item),
         }),
-        ValueKind::Table(keys) => Value::Object(table(keys)),
+        ValueKind::Table(keys) => table(keys),
         ValueKind::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
         ValueKind::Defaults(_) => json!({ "$ref": format!("#/$defs/{MANIFEST}") }),
-        ValueKind::Either(first, second) => any_of([self::kind(first), self::kind(second)]),
-    };
-    match schema {
-        Value::Object(schema) => schema,
-        _ => Map::new(),
+        ValueKind::Either(first, second) => json!({ "anyOf": [self::kind(first), self::kind(second)] }),
     }
 }
 
-fn duration(zero: Zero) -> Map<String, Value> {
+fn duration(zero: Zero) -> Value {
     let pattern = match zero {
         Zero::Fine => "^(0|([0-9]+(d|h|m|s|ms))+)$",
         // `0s` is refused too.
         Zero::Refused => "^(0+(d|h|m|s|ms))*0*[1-9][0-9]*(d|h|m|s|ms)([0-9]+(d|h|m|s|ms))*$",
     };
-    Map::from_iter([
-        ("type".to_owned(), "string".into()),
-        ("pattern".to_owned(), pattern.into()),
-    ])
+    json!({ "type": "string", "pattern": pattern })
 }
 
-fn size(least: u64, most: u64) -> Map<String, Value> {
-    Map::from_iter([
-        // JSON Schema applies the bounds to numbers only, so the size of a text such as `256M` is left to the judge.
-        ("type".to_owned(), json!(["string", "integer"])),
-        ("pattern".to_owned(), "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?$".into()),
-        ("minimum".to_owned(), least.into()),
-        ("maximum".to_owned(), most.into()),
-    ])
+fn size(least: u64, most: u64) -> Value {
+    // JSON Schema applies the bounds to numbers only, so the size of a text such as `256M` is left to the judge.
+    json!({
+        "type": ["string", "integer"],
+        "pattern": "^[0-9]+(\\.[0-9]{1,6})?([KMGT]i?)?$",
+        "minimum": least,
+        "maximum": most,
+    })
 }
 
 /// Returns the pattern of a text; where a form has rules that a pattern would make unreadable, it accepts more.

@@ -108,7 +108,7 @@ fn files() -> anyhow::Result<Vec<(String, String)>> {
         conffile::installed(include_str!("../../config/fnd.toml")),
     ));
     files.extend(fndctl::schemas().map(|(name, text)| (name.to_owned(), text)));
-    let html = html::pages()?;
+    let html = html::files()?;
     files.extend(html.into_iter().map(|(name, text)| (format!("html/{name}"), text)));
     let changes = include_str!("../../CHANGELOG.md");
     files.push(("changelog".to_owned(), changelog::debian(changes, built_at)));

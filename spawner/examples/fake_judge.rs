@@ -6,7 +6,8 @@ use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
     ALWAYS, BUILD, CodeLayout, Credentials, FunctionJudgment, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest,
-    JudgedFile, Limits, Mapped, Plan, PlanText, PlannedBuild, Policy, RunMode, SettingsJudgment, SettingsVerdict, User,
+    JudgedFile, Limits, Mapped, Plan, PlanText, PlannedBuild, Policy, RunMode, STOP_SIGNAL, SettingsJudgment,
+    SettingsVerdict, User,
 };
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use fnd_wire::unpack::{UnpackRecord, Unpacked};
@@ -200,6 +201,7 @@ fn judge(function: &JudgeFunction, configured: usize) -> (FunctionVerdict, Vec<S
         ]
         .into_iter()
         .chain(ALWAYS.map(|(name, value)| (name.to_owned(), template(value))))
+        .chain(value("stop_signal").map(|number| (STOP_SIGNAL.to_owned(), template(number))))
         .collect(),
         entry,
         unix_text: true,

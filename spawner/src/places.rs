@@ -54,7 +54,6 @@ pub struct AttemptFiles {
     /// A directory of this invocation that belongs to another user, because the function had other files when it began. To be
     /// emptied and removed.
     pub others: Option<PathBuf>,
-    previous: PathBuf,
 }
 
 impl AttemptFiles {
@@ -63,10 +62,11 @@ impl AttemptFiles {
     /// # Errors
     /// If copying fails.
     pub fn give_previous(&self, from: OwnedFd, max: u64, owner: Option<&Identity>) -> io::Result<String> {
-        let _ = fs::remove_file(&self.previous); // from the attempt before
-        crate::protocol::copy_file(from, &mut File::create_new(&self.previous)?, max)?;
-        own(&self.previous, owner)?;
-        Ok(self.previous.to_string_lossy().into_owned())
+        let previous = self.tmp.with_file_name("previous");
+        let _ = fs::remove_file(&previous); // from the attempt before
+        crate::protocol::copy_file(from, &mut File::create_new(&previous)?, max)?;
+        own(&previous, owner)?;
+        Ok(previous.to_string_lossy().into_owned())
     }
 }
 
@@ -320,13 +320,12 @@ impl FunctionPlaces {
         spare: Option<File>,
     ) -> io::Result<AttemptFiles> {
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
-        let previous = dir.join("previous");
         let mut others = None;
         // The rename fails if there is no spare directory, or if this invocation has its own directory already, which
         // is not empty.
         match (fs::rename(self.tmp.join(SPARE), &dir), spare) {
             (Ok(()), Some(result_file)) => {
-                return Ok(AttemptFiles { tmp, result: dir.join(SPARE_RESULT), result_file, others: None, previous });
+                return Ok(AttemptFiles { tmp, result: dir.join(SPARE_RESULT), result_file, others: None });
             }
             (Ok(()), None) => {}
             (Err(_), _) => {
@@ -338,7 +337,7 @@ impl FunctionPlaces {
         own(&tmp, owner)?;
         let result = dir.join(format!("result.{worker}"));
         let result_file = make_result(&result, owner)?;
-        Ok(AttemptFiles { tmp, result, result_file, others, previous })
+        Ok(AttemptFiles { tmp, result, result_file, others })
     }
 
     /// Moves the `TMPDIR` of an earlier attempt that had another user out of the invocation's directory, and returns where

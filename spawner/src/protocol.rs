@@ -124,14 +124,12 @@ impl Channel {
             if got.bytes == 0 {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it was closed"));
             }
-            let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
-            let whole = if got.flags.intersects(ReturnFlags::TRUNC) {
-                Err(invalid("a packet is too large".to_owned()))
-            } else {
-                let whole = self.partial.add(self.room.get(..got.bytes).unwrap_or_default());
-                whole.map_err(|error| invalid(error.to_string()))
+            let packet = self.room.get(..got.bytes).unwrap_or_default();
+            let whole = match got.flags.intersects(ReturnFlags::TRUNC) {
+                true => Err("a packet is too large".to_owned()),
+                false => self.partial.add(packet).map_err(|error| error.to_string()),
             };
-            match whole {
+            match whole.map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why)) {
                 Ok(Some(bytes)) => {
                     return Ok(Some(Frame { bytes, descriptors, cut: got.flags.contains(ReturnFlags::CTRUNC) }));
                 }

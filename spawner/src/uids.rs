@@ -102,9 +102,9 @@ pub fn owners(homes: &Path, table: &Uids) -> io::Result<Vec<OwnedHome>> {
         let name = entry.file_name();
         let name = name.to_str().unwrap_or_default();
         let (name, apart) = name.split_once('~').map_or((name, false), |(name, _)| (name, true));
-        // No part of a name has a dot, so the first dot separates group and name.
-        let function = FunctionName::new(&name.replacen('.', "/", 1)).ok();
-        // A dead network file system on the home of a known function must not stop all functions.
+        let function = FunctionName::of_file_form(name).ok();
+        // The table already has the uid of a known function. So its home may be unreadable, for example on a dead
+        // network file system, without stopping all functions.
         let is_known = function.as_ref().is_some_and(|name| table.of(name).next().is_some());
         let meta = crate::places::if_there(entry.metadata());
         let meta = meta.or_else(|error| if is_known { Ok(None) } else { Err(error) })?;

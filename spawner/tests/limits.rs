@@ -84,6 +84,47 @@ fn sigterm_reaches_every_process() {
     assert_eq!(exited.status, ExitStatus::Code(7));
 }
 
+/// Plans of services, and the signal that such a service gets first. A number that is no stop signal is the work of a hostile
+/// judge.
+const STOPS: [(&str, &str); 7] =
+    [("2", "INT"), ("10", "USR1"), ("1", "HUP"), ("9", "TERM"), ("19", "TERM"), ("34", "TERM"), ("x", "TERM")];
+
+/// Asks services to end, which then say by which signal.
+fn services_get_their_signals(harness: &mut Harness) {
+    let script = "for name in INT USR1 HUP TERM; do trap \"echo $name; exit 7\" $name; done; echo x\n\
+        while :; do sleep 0.01; done\n";
+    for (number, name) in STOPS {
+        let installed = harness.install("served.sh", script, &format!("stop_signal={number}"));
+        let (worker, order) = harness.order(&installed, None, &[]);
+        let (_, mut descriptors) = harness.spawned(order);
+        ready(&descriptors);
+        harness.send(&Request::Term(WorkerId(worker)), Vec::new());
+        let exited = harness.exited(worker);
+        let out = common::text(descriptors.pop_front().unwrap());
+        assert_eq!((out.trim(), exited.status), (name, ExitStatus::Code(7)), "{number}");
+    }
+}
+
+#[test]
+fn a_service_is_asked_to_end_by_the_signal_of_its_plan() {
+    if privileged() {
+        services_get_their_signals(&mut Harness::start());
+    }
+}
+
+#[test]
+fn without_cgroups_an_init_passes_the_signal_of_the_plan_on() {
+    if !common::root() {
+        return;
+    }
+    for (uid, no_namespaces) in [(12_361, false), (12_362, true)] {
+        let options = Options { uid: Some(uid), no_namespaces, best_effort: true, ..Options::default() };
+        let mut harness = Harness::with(&options);
+        assert_ne!(harness.welcome.containment, Containment::Cgroup);
+        services_get_their_signals(&mut harness);
+    }
+}
+
 #[test]
 fn what_is_left_in_the_background_ends_with_the_run() {
     if !privileged() {

@@ -83,7 +83,7 @@ fn ends_are_reported_as_they_were() {
     assert_eq!(code.exited.status, ExitStatus::Code(200));
     let segv = harness.run(&installed, None, &[("DATA", "SEGV")]);
     assert_eq!(segv.exited.status, ExitStatus::Signal(11));
-    for name in ["LD_PRELOAD", "HTTP_PROXY", "HTTP_x", "FND_PARAM_a", "PATH_TRANSLATED"] {
+    for name in ["LD_PRELOAD", "HTTP_PROXY", "HTTP_x", "FND_PARAM_a", "FND_STOP_SIGNAL", "PATH_TRANSLATED"] {
         let refused = harness.order(&installed, None, &[(name, "/x.so")]);
         assert!(matches!(harness.answer(refused.1).0, Reply::SpawnFailed(failed) if failed.message.contains(name)));
     }

@@ -6,7 +6,7 @@ use crate::load::in_turns;
 use crate::memory;
 use crate::table::Table;
 use fnd_core::api::NodeStatus;
-use fnd_tests::{Fnd, now, wait_until};
+use fnd_tests::{Fnd, Setup, now, wait_until};
 use nix::sys::statfs::{
     BTRFS_SUPER_MAGIC, EXT4_SUPER_MAGIC, OVERLAYFS_SUPER_MAGIC, TMPFS_MAGIC, XFS_SUPER_MAGIC, statfs,
 };
@@ -60,23 +60,32 @@ fn lists(fnd: &Fnd, files: usize, rounds: usize, table: &mut Table) {
     }
 }
 
+/// Returns the set-up of so many functions: `many-0`, `many-1`, ...
+pub(crate) fn setup(files: usize) -> Setup {
+    (0..files).fold(crate::as_shipped(), |setup, n| {
+        setup.file(&format!("many-{n}.sh"), &script(&n.to_string()))
+    })
+}
+
+/// Waits until so many functions are ready.
+pub(crate) fn wait_ready(fnd: &Fnd, files: usize) {
+    let path = status_path(fnd);
+    wait_until("all functions to be ready", PATIENCE, || {
+        let status: NodeStatus = fnd.client().get(path).json();
+        let ready = status.functions_by_state.get("ready").copied();
+        usize::try_from(ready.unwrap_or(0))
+            .is_ok_and(|ready| ready == files)
+            .then_some(())
+    });
+}
+
 /// Measures all of it, with so many files.
 pub(crate) fn measure(rounds: usize, files: usize, table: &mut Table) {
-    let mut setup = crate::as_shipped();
-    for n in 0..files {
-        setup = setup.file(&format!("many-{n}.sh"), &script(&n.to_string()));
-    }
-    let mut fnd = Fnd::prepare(&setup);
+    let mut fnd = Fnd::prepare(&setup(files));
     let_files_settle(&fnd, &format!("many-{}.sh", files.saturating_sub(1)));
     let start = now();
     fnd.launch();
-    let path = status_path(&fnd);
-    let is_ready = |fnd: &Fnd| {
-        let status: NodeStatus = fnd.client().get(path).json();
-        let ready = status.functions_by_state.get("ready").copied();
-        usize::try_from(ready.unwrap_or(0)).is_ok_and(|ready| ready == files)
-    };
-    wait_until("all functions to be ready", PATIENCE, || is_ready(&fnd).then_some(()));
+    wait_ready(&fnd, files);
     table.value("file system of functions and state", file_system(&fnd.path("state")));
     let seconds = |time: Duration| format!("{:.2} s", time.as_secs_f64());
     table.value(&format!("{files} files: start to all ready"), seconds(start.elapsed()));
@@ -103,9 +112,7 @@ pub(crate) fn measure(rounds: usize, files: usize, table: &mut Table) {
     let_files_settle(&fnd, &format!("{changed}.sh"));
     let start = now();
     fnd.launch();
-    wait_until("all functions to be ready again", PATIENCE, || {
-        is_ready(&fnd).then_some(())
-    });
+    wait_ready(&fnd, files);
     table.value(
         &format!("{files} files: restart to all ready"),
         seconds(start.elapsed()),

@@ -33,7 +33,7 @@ pub(crate) struct Caller {
     _connection: JoinSet<hyper::Result<()>>,
     method: Method,
     path: String,
-    authorization: Option<String>,
+    headers: Vec<(&'static str, String)>,
 }
 
 impl Caller {
@@ -61,30 +61,42 @@ impl Caller {
             _connection: connection,
             method,
             path: path.to_owned(),
-            authorization: None,
+            headers: vec![("host", "fnd".to_owned())],
         }
     }
 
     /// Sends a token with each request.
     pub(crate) fn with_token(mut self, token: &str) -> Self {
-        self.authorization = Some(format!("Bearer {token}"));
+        self.headers.push(("authorization", format!("Bearer {token}")));
+        self
+    }
+
+    /// Sends what a browser sends to the page, which refuses the names of other hosts.
+    pub(crate) fn with_session(mut self, cookie: &str) -> Self {
+        self.headers = vec![("host", "localhost".to_owned()), ("cookie", cookie.to_owned())];
         self
     }
 
     /// Asks or posts, and takes the whole answer.
     pub(crate) fn call(&mut self) {
+        let _ = self.body();
+    }
+
+    /// Asks or posts, and returns the body of the answer.
+    pub(crate) fn body(&mut self) -> Bytes {
         let mut request = Request::builder().method(&self.method).uri(&*self.path);
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
         }
-        let request = request.header("host", "fnd").body(Full::default());
+        let request = request.body(Full::default());
         let request = request.expect("a constant request is well-formed");
         let Self { runtime, sender, .. } = self;
         runtime.block_on(async {
             let answer = sender.send_request(request).await.expect("the server answers");
             assert!(answer.status().is_success(), "{answer:?}");
-            answer.into_body().collect().await.expect("the answer is whole");
-        });
+            let body = answer.into_body().collect().await.expect("the answer is whole");
+            body.to_bytes()
+        })
     }
 }
 

@@ -20,6 +20,7 @@ mod listener;
 mod load;
 mod memory;
 mod nats;
+mod page;
 mod peers;
 mod pinned;
 mod raw;
@@ -48,7 +49,7 @@ const OPEN: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\
 const AS_SHIPPED: &str = "[sandbox]\nprofile = \"strict\"\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "scripts",
     "handlers",
     "pinned",
@@ -57,6 +58,7 @@ const PARTS: [&str; 11] = [
     "workers",
     "flood",
     "files",
+    "page",
     "schedules",
     "drops",
     "nats",
@@ -116,6 +118,7 @@ fn measure_parts(arguments: Vec<String>) -> ExitCode {
             "workers" => workers::measure(rounds, 1_000 / part_of, &mut table),
             "flood" => flood::measure(rounds, (1 << 30) / part_of, &mut table),
             "files" => files::measure(rounds, 10_000 / part_of, &mut table),
+            "page" => page::measure(rounds, 10_000 / part_of, &mut table),
             "schedules" => schedules::measure(10_000 / part_of, &mut table),
             "drops" => drops::measure(rounds, 100_000 / part_of, &mut table),
             _ => nats::measure(rounds, 10_000 / part_of, &mut table),

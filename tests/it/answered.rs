@@ -60,6 +60,9 @@ const VERBS: &[(&str, &str, Effect)] = &[
     ("post", "/v1/functions/{function}/invocations", Stored(&QUEUE)),
     ("post", "/v1/functions/{function}/enable", Stored(&ENABLE)),
     ("post", "/v1/functions/{function}/disable", Stored(&DISABLE)),
+    ("post", "/v1/functions/{function}/stop", Stored(&STOP)),
+    ("post", "/v1/functions/{function}/start", Stored(&START)),
+    ("post", "/v1/functions/{function}/restart", Nothing),
     ("post", "/v1/functions/{function}/schedules/pause", Stored(&PAUSE)),
     ("post", "/v1/functions/{function}/schedules/resume", Stored(&RESUME)),
     ("post", "/v1/functions/{function}/rollback", Stored(&ROLLBACK)),
@@ -157,6 +160,7 @@ impl Request {
 
 const PLAIN: &str = "# /// fnd\n# on_load = false\n# ///\ncat\n";
 const FAILS: &str = "# /// fnd\n# on_load = false\n# ///\nexit 65\n";
+const SERVICE: &str = "# /// fnd\n# [service]\n# ///\nexec sleep 1000\n";
 const YEARLY: &str = "# /// fnd\n# [[schedule]]\n# cron = \"0 0 1 1 *\"\n# ///\ntrue\n";
 const SUBSCRIBES: &str = "# /// fnd\n# [[event]]\n# type = \"order\"\n# ///\ntrue\n";
 
@@ -188,6 +192,31 @@ const ENABLE: Verb = Verb {
     prepare: nothing,
     request: |_| Request::new("POST", "/v1/functions/plain/enable"),
     holds: |fnd, _| shown(fnd, "/v1/functions/plain")["state"] == "ready",
+};
+
+fn is_stopped(fnd: &Fnd) -> bool {
+    let service = shown(fnd, "/v1/functions/service");
+    service["state"] == "disabled" && service["stopped"].is_object()
+}
+
+const STOP: Verb = Verb {
+    name: "stop",
+    prepare: |fnd| {
+        fnd.drop_file("service.sh", SERVICE);
+        let _ = fnd.wait_function("service", "a service to run", |status| status.up_since.is_some());
+        String::new()
+    },
+    request: |_| Request::new("POST", "/v1/functions/service/stop"),
+    holds: |fnd, _| is_stopped(fnd),
+};
+const START: Verb = Verb {
+    name: "start",
+    prepare: nothing,
+    request: |_| Request::new("POST", "/v1/functions/service/start"),
+    holds: |fnd, _| {
+        let service = shown(fnd, "/v1/functions/service");
+        service["state"].is_string() && !is_stopped(fnd)
+    },
 };
 
 fn schedule_state(fnd: &Fnd) -> Value {
@@ -563,7 +592,7 @@ fn check_detached(verbs: &[&Verb]) {
 #[test]
 fn changes_of_functions_are_stored_when_they_are_answered() {
     require!(root, cgroup, strace);
-    check_detached(&[&DISABLE, &ENABLE, &PAUSE, &RESUME]);
+    check_detached(&[&DISABLE, &ENABLE, &STOP, &START, &PAUSE, &RESUME]);
 }
 
 #[test]
@@ -685,6 +714,8 @@ fn every_verb_that_changes_durable_state_is_tried() {
         "enable",
         "pause",
         "resume",
+        "start",
+        "stop",
         "queue",
         "cancel",
         "replay",

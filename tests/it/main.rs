@@ -50,7 +50,7 @@
 //! - `secrets_restored`: secrets over the loss of a machine
 //! - `sources`: code from repositories and web servers
 //! - `takeover`, `takeover_stale`, `takeover_warm`: over a restart
-//! - `web`: the web page
+//! - `web`, `open_over_ssh`: the web page, here and from another machine
 //! - `warnings`: every warning, where it is shown, and what waits because of it
 //! - `usage`: what functions use now; a cancelled drain; reports
 //! - `users`: two fnds beside each other
@@ -106,6 +106,7 @@ mod mistakes;
 mod moving;
 mod nats;
 mod new;
+mod open_over_ssh;
 mod output;
 mod page;
 mod quotas;

@@ -47,7 +47,7 @@ fn walk(part: &str) {
 }
 
 /// Returns a copy of `fndctl`, with `fnd-web` beside it, that the user `nobody` may start; nothing without root.
-fn for_nobody(fnd: &Fnd) -> Option<PathBuf> {
+pub(crate) fn for_nobody(fnd: &Fnd) -> Option<PathBuf> {
     if !fnd_tests::require::is_root() {
         return None;
     }

@@ -41,8 +41,46 @@ fn services_of_one_fnd() {
     let fnd = Fnd::start();
     it_is_kept_running_until_its_file_is_gone(&fnd);
     one_that_dies_at_once_is_crash_looping_and_a_better_version_is_not(&fnd);
+    it_is_asked_to_end_by_its_own_signal(&fnd);
     status_says_where_one_listens(&fnd);
+    a_stop_is_no_failure_and_lasts_until_a_start(&fnd);
     fnd.finish();
+}
+
+fn a_stop_is_no_failure_and_lasts_until_a_start(fnd: &Fnd) {
+    require!(cgroup);
+    let marks = fnd.shared_directory("planned");
+    fnd.drop_file("planned.sh", &code(&marks, "[service]", STAYS));
+    let first = wait_alive(&marks, 1);
+    let restarted = fnd.ctl(&["restart", "planned"]).expect_code(0);
+    assert_eq!(restarted.out(), "planned: restarting\n");
+    let second = wait_until("another process", PATIENCE, || {
+        Some(alive(&marks)).filter(|pids| pids.len() == 1 && *pids != first)
+    });
+    let stopped = fnd.ctl(&["stop", "planned"]).expect_code(0);
+    assert!(stopped.out().contains("`fndctl start planned` does"), "{stopped}");
+    wait_alive(&marks, 0);
+    let shown = fnd.ctl(&["status", "planned"]).expect_code(0);
+    let out = shown.out();
+    assert!(
+        out.contains(" stopped ") && out.contains("planned: stopped by "),
+        "{shown}"
+    );
+    let failed = fnd.ctl(&["status", "--failed", "-o", "name"]).expect_code(0);
+    assert!(!failed.out().contains("planned"), "{failed}");
+    // An edit and a reload do not start it.
+    fnd.drop_file("planned.sh", &code(&marks, "[service]\nreplicas = 1", STAYS));
+    let _ = fnd.ctl(&["reload"]).expect_code(0);
+    let status = fnd.function("planned").unwrap();
+    assert_eq!((status.state.as_str(), status.failures), ("disabled", 0));
+    assert!(status.stopped.is_some() && alive(&marks).is_empty());
+    let refused = fnd.ctl(&["restart", "planned"]).expect_code(2);
+    assert!(refused.stderr.contains("fndctl start"), "{refused}");
+    let _ = fnd.ctl(&["start", "planned"]).expect_code(0);
+    assert_ne!(wait_alive(&marks, 1), second);
+    assert_eq!(fnd.function("planned").unwrap().stopped, None);
+    fnd.remove("planned.sh");
+    fnd.wait_gone("planned");
 }
 
 fn it_is_kept_running_until_its_file_is_gone(fnd: &Fnd) {
@@ -149,6 +187,35 @@ http.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), Handler).serv
     let _ = fnd.wait_function("unwell", "to have failed again", |function| function.failures > 1);
     assert_eq!(fnd.function("well").unwrap().failures, 0);
     fnd.finish();
+}
+
+fn it_is_asked_to_end_by_its_own_signal(fnd: &Fnd) {
+    let marks = fnd.shared_directory("signals");
+    let mark = |name: &str| marks.join(name).display().to_string();
+    let traps = format!(
+        "trap 'touch {}; exit 3' INT\ntrap 'touch {}; exit 0' TERM\ntouch {}\nwhile :; do sleep 0.05; done",
+        mark("INT"),
+        mark("TERM"),
+        mark("ready")
+    );
+    let manifest = "[service]\nstop_signal = \"SIGINT\"\n[limits]\ngrace = \"1m\"";
+    fnd.drop_file("own-signal.sh", &code(&marks, manifest, &traps));
+    wait_until("its traps", PATIENCE, || marks.join("ready").exists().then_some(()));
+    let _ = fnd.ctl(&["disable", "own-signal"]).expect_code(0);
+    wait_until("a signal", PATIENCE, || {
+        ["INT", "TERM"]
+            .iter()
+            .any(|name| marks.join(name).exists())
+            .then_some(())
+    });
+    assert!(!marks.join("TERM").exists());
+    // The end was planned, although the program calls it a failure.
+    let ended = wait_until("its end in the history", PATIENCE, || {
+        fnd.history("own-signal").into_iter().find(|view| view.state.is_final())
+    });
+    assert_eq!(ended.state, RunState::Cancelled);
+    fnd.remove("own-signal.sh");
+    fnd.wait_gone("own-signal");
 }
 
 fn status_says_where_one_listens(fnd: &Fnd) {

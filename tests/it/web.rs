@@ -3,15 +3,26 @@
 use fnd_tests::programs::program;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
-/// A page at a port, with a session.
+/// A page at a port.
 struct WebPage {
     child: Child,
-    host: String,
+    browser: Browser,
+}
+
+/// A browser that knows one page.
+pub(crate) struct Browser {
+    /// `127.0.0.1:PORT`.
+    pub(crate) host: String,
+    /// Empty without a session.
     cookie: String,
 }
 
@@ -24,24 +35,34 @@ impl WebPage {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let started: Value = serde_json::from_str(&line).unwrap();
-        let address = started["address"].as_str().unwrap();
+        let started = started(&mut child);
+        let (mut browser, token) = Browser::at(started["address"].as_str().unwrap());
+        browser.sign_in(&token);
+        Self { child, browser }
+    }
+}
+
+impl Browser {
+    /// Returns a browser without a session, and the token of an address.
+    pub(crate) fn at(address: &str) -> (Self, String) {
         let (host, token) = address.split_once("/#token=").unwrap();
-        let mut page = Self {
-            child,
+        let browser = Self {
             host: host.trim_start_matches("http://").to_owned(),
             cookie: String::new(),
         };
-        let welcome = page.post("/login", &format!("token={token}"));
-        page.cookie = header(&welcome, "set-cookie").unwrap().to_owned();
-        page
+        (browser, token.to_owned())
     }
 
-    fn get(&self, path: &str) -> String {
+    /// Returns the answer to a token, and keeps the session that it has.
+    pub(crate) fn sign_in(&mut self, token: &str) -> String {
+        let answer = self.post("/login", &format!("token={token}"));
+        if let Some(cookie) = header(&answer, "set-cookie") {
+            cookie.clone_into(&mut self.cookie);
+        }
+        answer
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
         self.send(&format!("GET {path} HTTP/1.1\r\n"), "")
     }
 
@@ -73,6 +94,14 @@ impl Drop for WebPage {
     }
 }
 
+/// Returns the place of a page that has started.
+fn started(page: &mut Child) -> Value {
+    let mut line = String::new();
+    let mut output = BufReader::new(page.stdout.as_mut().unwrap());
+    output.read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
+}
+
 fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
     let mut lines = answer.lines().filter_map(|line| line.split_once(": "));
     lines.find(|(other, _)| *other == name).map(|(_, value)| value)
@@ -84,21 +113,22 @@ fn a_function_is_run_and_followed_in_the_browser() {
     let fnd = Fnd::start_with(&Setup::default().file("hello.sh", script));
     let _ = fnd.wait_ready("hello");
     let page = WebPage::start(&fnd);
-    let overview = page.get("/");
+    let browser = &page.browser;
+    let overview = browser.get("/");
     assert!(
         overview.starts_with("HTTP/1.1 200 ") && overview.contains("Overview"),
         "{overview}"
     );
-    let function = page.get("/functions/hello");
+    let function = browser.get("/functions/hello");
     assert!(
         function.starts_with("HTTP/1.1 200 ") && function.contains("hello"),
         "{function}"
     );
-    let queued = page.post("/functions/hello/run", "payload=%7B%7D");
+    let queued = browser.post("/functions/hello/run", "payload=%7B%7D");
     assert!(queued.starts_with("HTTP/1.1 303 "), "{queued}");
     let run = header(&queued, "location").unwrap();
     let run = run.split('?').next().unwrap();
-    let output = page.get(&format!("{run}/follow"));
+    let output = browser.get(&format!("{run}/follow"));
     assert!(
         output.contains("&lt;b&gt;done&lt;/b&gt;") && output.contains("event: end"),
         "{output}"
@@ -108,12 +138,29 @@ fn a_function_is_run_and_followed_in_the_browser() {
 }
 
 #[test]
+fn a_socket_is_named_and_goes_with_its_page() {
+    let fnd = Fnd::start();
+    let socket = fnd.path("page.sock");
+    let mut command = Command::new(program("fndctl"));
+    command.args(["web", "-o", "json", "--socket"]).arg(&socket);
+    command.arg("--control").arg(fnd.socket()).env_remove("FND_SOCKET");
+    let mut page = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    assert_eq!(started(&mut page)["socket"], socket.to_str().unwrap());
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    UnixStream::connect(&socket).unwrap();
+    kill(Pid::from_raw(page.id().cast_signed()), Signal::SIGTERM).unwrap();
+    assert!(page.wait().unwrap().success());
+    assert!(!socket.exists());
+    fnd.finish();
+}
+
+#[test]
 fn the_page_is_gone_with_the_fndctl_that_started_it() {
     let fnd = Fnd::start();
     let mut page = WebPage::start(&fnd);
     // Killed, fndctl can tell nobody.
     page.child.kill().unwrap();
-    let refused = || TcpStream::connect(&page.host).is_err().then_some(());
+    let refused = || TcpStream::connect(&page.browser.host).is_err().then_some(());
     wait_until("the page to end", PATIENCE, refused);
     fnd.finish();
 }

@@ -1,21 +1,10 @@
-"""Takes the pictures of docs/page.md, the walk of a morning, for scripts/pictures.sh, which calls it with the directory of the pictures."""
+"""Takes the pictures of docs/page.md, a morning with the page, for scripts/pictures.sh, which calls it with the directory of the pictures."""
 
 import json
 import sys
 
 import night
 from harness import FUNCTIONS, Served, expect, fndctl
-
-# Name, address, colours, width and height of the window.
-PICTURES = [
-    ("page-light", "/", "light", 1100, 720),
-    ("page-run", "/runs/{run}", "light", 1100, 720),
-    ("page-diff", "/functions/shop%2Fdump/diff?from={old}&to={new}", "light", 1100, 480),
-    ("page-dark", "/functions/shop%2Fdump", "dark", 1100, 890),
-    ("page-dead-letters", "/dead-letters", "light", 1100, 400),
-    ("page-schedules", "/schedules", "light", 1100, 480),
-    ("page-phone", "/runs/{run}", "light", 390, 1000),
-]
 
 # The private directory is the one of an installed fnd.
 INSTALLED = """directory => document.querySelectorAll("code").forEach(code => {
@@ -35,7 +24,9 @@ echo "connecting to $host:5432"
 """
 GOOD = DUMP.format(host="db1.example.com", code='echo "4 tables, 812 rows"')
 BAD = DUMP.format(host="db2.example.com", code='echo "no such host: $host" >&2\nexit 3')
-MAIL = night.script('read -r to\necho "no such mailbox: $to" >&2\nexit 1', '# description = "Sends the mail of an order"\n')
+DESCRIBED = '# description = "Sends the mail of an order"\n'
+MAIL = night.script('read -r to\necho "no route to mx.example.org" >&2\nexit 1', DESCRIBED)
+MENDED_MAIL = night.script('read -r to\necho "sent to $to"', DESCRIBED)
 ORDERS = night.script('n=0\nwhile :; do\n    echo "batch $((n += 1))"\n    sleep 1\ndone', '# description = "Reads orders of the partner"\n')
 
 
@@ -58,17 +49,62 @@ def live() -> dict[str, str]:
     return {"run": night.newest("shop/dump"), "old": bare[0], "new": bare[1]}
 
 
+def wait_for_end(page) -> None:
+    """Waits until the page of a run shows its end."""
+    expect(page.get_by_role("button", name="Run again", exact=True)).to_be_visible()
+
+
+def run_again(page) -> None:
+    before = page.url
+    page.get_by_role("button", name="Run again", exact=True).click()
+    expect(page).not_to_have_url(before)
+    wait_for_end(page)
+
+
+def roll_back(page) -> None:
+    releases = page.get_by_role("region", name="Releases", exact=True)
+    releases.get_by_role("button", name="Roll back", exact=True).first.click()
+    expect(page.get_by_role("button", name="Unpin", exact=True)).to_be_visible()
+    releases.evaluate("region => region.scrollIntoView()")
+
+
+def redrive(page) -> None:
+    """Redrives the newest dead letter, after its cause is gone; the page that follows is that of the new run."""
+    night.serve("shop/mail.sh", MENDED_MAIL)
+    letters = page.get_by_role("table", name="Dead letters", exact=True)
+    letters.get_by_role("button", name="Redrive", exact=True).first.click()
+    wait_for_end(page)
+
+
+# Name, address, colours, width and height of the window, and what the person does before the picture.
+PICTURES = [
+    ("page-light", "/", "light", 1100, 720, None),
+    ("page-run", "/runs/{run}", "light", 1100, 720, None),
+    ("page-phone", "/runs/{run}", "light", 390, 1000, None),
+    ("page-dark", "/functions/shop%2Fdump", "dark", 1100, 890, None),
+    ("page-dead-letters", "/dead-letters", "light", 1100, 400, None),
+    ("page-schedules", "/schedules", "light", 1100, 480, None),
+    ("page-again", "/runs/{run}", "light", 1100, 720, run_again),
+    ("page-diff", "/functions/shop%2Fdump/diff?from={old}&to={new}", "light", 1100, 480, None),
+    ("page-rollback", "/functions/shop%2Fdump", "light", 1100, 480, roll_back),
+    ("page-redriven", "/dead-letters", "light", 1100, 720, redrive),
+    ("page-dead-letters-after", "/dead-letters", "light", 1100, 360, None),
+]
+
+
 def main() -> None:
     directory = sys.argv[1]
     parts = live()
     served = Served()
     try:
         served.sign_in()
-        for name, path, colours, width, height in PICTURES:
+        for name, path, colours, width, height, action in PICTURES:
             context = served.context(viewport={"width": width, "height": height}, color_scheme=colours, locale="en-GB")
             page = context.new_page()
             page.goto(served.origin + path.format(**parts))
             expect(page.get_by_role("heading", level=1)).to_be_visible()
+            if action:
+                action(page)
             page.evaluate(INSTALLED, str(FUNCTIONS))
             page.screenshot(path=f"{directory}/{name}.png")
             context.close()

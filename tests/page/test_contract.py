@@ -171,3 +171,37 @@ class Contract(PageTest):
             with self.subTest(path=path):
                 self.open(path, status=404)
                 expect(self.page.get_by_role("heading", level=1)).to_be_visible()
+
+
+class LocalTime(PageTest):
+    """An address has UTC, so that it means the same to everybody; the fields of the filter have the time of the person."""
+
+    look = {"timezone_id": "America/New_York"}
+
+    def test_history_filters_are_in_local_time(self) -> None:
+        self.open("/history?since=2026-07-01T12:00:00.000Z")
+        form = self.page.get_by_role("form", name="Filter", exact=True)
+        since = form.get_by_label("Since", exact=True)
+        expect(since).to_have_value("2026-07-01T08:00")
+        # In winter the clocks differ by an hour more.
+        since.fill("2026-01-01T08:00")
+        self.go("Show", form)
+        self.assertIn("since=2026-01-01T13%3A00%3A00.000Z", self.page.url)
+        expect(since).to_have_value("2026-01-01T08:00")
+        expect(self.page.get_by_role("main")).to_contain_text("fndctl history --since 2026-01-01T13:00:00Z")
+
+
+class LocalTimeWithoutScript(PageTest):
+    """Without script nobody knows the zone of the person."""
+
+    look = {"timezone_id": "America/New_York", "java_script_enabled": False}
+
+    def test_history_filters_are_in_utc(self) -> None:
+        self.open("/history?since=2026-07-01T12:00:00.000Z")
+        form = self.page.get_by_role("form", name="Filter", exact=True)
+        since = form.get_by_label("Since (UTC)", exact=True)
+        expect(since).to_have_value("2026-07-01T12:00")
+        since.fill("2026-01-01T08:00")
+        self.go("Show", form)
+        self.assertIn("since=2026-01-01T08%3A00", self.page.url)
+        expect(self.page.get_by_role("main")).to_contain_text("fndctl history --since 2026-01-01T08:00:00Z")

@@ -171,6 +171,15 @@ class Origin(PageTest):
         self.assertTrue(cookie["httpOnly"] and cookie["sameSite"] == "Strict", cookie)
         self.assertEqual(page.evaluate("document.cookie"), "")
 
+    def test_two_pages_keep_their_sessions(self) -> None:
+        """A cookie of a host goes to all of its ports."""
+        other = Served()
+        self.addCleanup(other.end)
+        page, _ = self.visit(other.address)
+        for origin in [other.origin, self.served.origin, other.origin]:
+            page.goto(f"{origin}/")
+            expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+
     def test_every_answer_has_the_headers_that_protect_it(self) -> None:
         style = self.page.goto(self.served.origin + "/") and self.page.locator("link[rel=stylesheet]").get_attribute("href")
         for path in ["/", "/functions", "/nothing", "/login", style, f"/runs/{night.newest('nightly')}/raw"]:

@@ -74,7 +74,8 @@ pub fn sdks() -> Option<PathBuf> {
     Some(target.join("tools/sdks")).filter(|path| path.join("installed.txt").exists())
 }
 
-/// Returns the ssh server that set-up unpacked, and the directory of a library that it needs; or the one that is installed.
+/// Returns the ssh server that set-up unpacked, and the directory of a library that it needs; or the one that is installed. None
+/// where another program is missing that its tests use.
 #[must_use]
 pub fn sshd() -> Option<(PathBuf, PathBuf)> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
@@ -89,7 +90,8 @@ pub fn sshd() -> Option<(PathBuf, PathBuf)> {
     let mut roots = [unpacked, PathBuf::from("/")].into_iter();
     let there = roots
         .find_map(|root| Some((root.join("usr/sbin/sshd"), library(&root)?)).filter(|(program, _)| program.exists()));
-    there.filter(|_| Path::new("/usr/bin/ssh-keygen").exists() && Path::new("/usr/bin/git").exists())
+    let used = ["/usr/bin/ssh-keygen", "/usr/bin/git", "/usr/sbin/ip"];
+    there.filter(|_| used.iter().all(|program| Path::new(program).exists()))
 }
 
 /// Returns the uv that set-up brought.

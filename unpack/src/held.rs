@@ -15,6 +15,18 @@ pub struct WholeFile {
     pub executable: bool,
 }
 
+impl WholeFile {
+    /// Returns a file that nobody executes.
+    #[must_use]
+    pub fn new(path: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            path: path.to_owned(),
+            bytes: bytes.into(),
+            executable: false,
+        }
+    }
+}
+
 /// Returns all files of an archive, in its order.
 ///
 /// # Errors

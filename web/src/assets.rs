@@ -25,6 +25,7 @@ struct Asset {
 
 static STYLE: LazyLock<Asset> = LazyLock::new(|| Asset::new("app", "css", include_bytes!("../assets/app.css")));
 static SCRIPT: LazyLock<Asset> = LazyLock::new(|| Asset::new("app", "js", include_bytes!("../assets/app.js")));
+static HISTORY: LazyLock<Asset> = LazyLock::new(|| Asset::new("history", "js", include_bytes!("../assets/history.js")));
 static LOGIN: LazyLock<Asset> = LazyLock::new(|| Asset::new("login", "js", include_bytes!("../assets/login.js")));
 
 /// Returns the address of the style of all pages.
@@ -37,6 +38,11 @@ pub(crate) fn script() -> &'static str {
     &SCRIPT.address
 }
 
+/// Returns the address of the script of the page "History".
+pub(crate) fn history() -> &'static str {
+    &HISTORY.address
+}
+
 /// Returns the address of the script that signs in with the token of the fragment.
 pub(crate) fn login() -> &'static str {
     &LOGIN.address
@@ -44,7 +50,7 @@ pub(crate) fn login() -> &'static str {
 
 /// Returns the file at a path.
 pub(crate) fn answer(path: &str) -> Option<Response> {
-    let asset = [&STYLE, &SCRIPT, &LOGIN]
+    let asset = [&STYLE, &SCRIPT, &HISTORY, &LOGIN]
         .into_iter()
         .find(|asset| asset.address == path)?;
     Some(Response::Raw {
@@ -80,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_file_is_found_by_its_whole_address_only() {
-        for address in [style(), script(), login()] {
+        for address in [style(), script(), history(), login()] {
             assert!(address.starts_with("/assets/"), "{address}");
             assert!(answer(address).is_some(), "{address}");
             assert!(answer(&address.replace('-', "/../")).is_none(), "{address}");

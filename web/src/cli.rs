@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 
     /// Listen at this socket [default: $XDG_RUNTIME_DIR/fnd/web.sock].
     #[arg(long, value_name = "PATH", conflicts_with = "port")]
-    pub(crate) listen: Option<PathBuf>,
+    pub(crate) socket: Option<PathBuf>,
 
     /// Listen at this port of 127.0.0.1; 0 chooses a free one.
     #[arg(long, value_name = "N")]
@@ -52,7 +52,7 @@ impl Cli {
     /// The options name no place, and there is no login session whose directory could have the socket.
     pub(crate) fn place(&self) -> Result<Place, String> {
         place(
-            self.listen.clone(),
+            self.socket.clone(),
             self.port,
             std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from),
         )
@@ -69,7 +69,7 @@ fn place(named: Option<PathBuf>, port: Option<u16>, runtime: Option<PathBuf>) ->
             .map(|path| path.join("fnd/web.sock"))
     };
     named.or_else(usual).map(Place::Socket).ok_or_else(|| {
-        "XDG_RUNTIME_DIR is not set, which a login session does: name the socket with --listen PATH, or a port with --port"
+        "XDG_RUNTIME_DIR is not set, which a login session does: name the socket with --socket PATH, or a port with --port"
             .to_owned()
     })
 }
@@ -96,7 +96,7 @@ mod tests {
             &["--idle", "0"][..],
             &["--idle", "soon"],
             &["--port", "70000"],
-            &["--port", "80", "--listen", "/a"],
+            &["--port", "80", "--socket", "/a"],
         ] {
             let words = ["fnd-web"].iter().chain(wrong);
             assert!(Cli::try_parse_from(words).is_err(), "{wrong:?}");

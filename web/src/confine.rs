@@ -1,22 +1,25 @@
-//! The rights that the program gives up before it reads bytes of a browser. Afterwards it can open no file, start no process
-//! or thread, make only Unix sockets, and remove its own socket.
+//! The rights that the program gives up before it reads bytes of a browser. Afterwards it can open, change and remove no file,
+//! start no process or thread, and make only Unix sockets.
+//!
+//! No rule names the directory of the control socket: up to ABI 8 Landlock has no right for the connection to a socket with a path
+//! (it is `resolve_unix` of ABI 9). `fndctl web` removes the page's own socket: the right to remove a file holds for a whole
+//! directory, here that of fnd's own sockets, or `/tmp`.
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, PathFd, Ruleset,
-    RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, RulesetStatus,
+    Scope,
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::path::Path;
 
 /// The rights that are restricted: all that can be tested here. The kernel leaves out those that it does not know.
 const RIGHTS: ABI = ABI::V6;
 
 /// The system calls that the page needs: connections, memory, the clock, signals, its end.
-const CALLS: [i64; 45] = [
+const CALLS: [i64; 44] = [
     libc::SYS_read,
     libc::SYS_readv,
     libc::SYS_write,
@@ -57,7 +60,6 @@ const CALLS: [i64; 45] = [
     libc::SYS_gettid,
     libc::SYS_getuid,
     libc::SYS_tgkill,
-    libc::SYS_unlinkat,
     libc::SYS_set_robust_list,
     libc::SYS_rseq,
     libc::SYS_exit,
@@ -70,27 +72,17 @@ const MACHINE: [i64; 2] = [libc::SYS_epoll_wait, libc::SYS_poll];
 #[cfg(not(target_arch = "x86_64"))]
 const MACHINE: [i64; 0] = [];
 
-/// Gives up all files but the removal of the page's own socket, all TCP connections, and signals to others. Returns whether
-/// the kernel has Landlock.
+/// Gives up all files, all TCP connections, and signals to others. Returns whether the kernel has Landlock.
 ///
 /// # Errors
 /// The kernel has Landlock and refuses the rules.
-pub(crate) fn files(socket: Option<&Path>) -> Result<bool, Box<dyn Error>> {
+pub(crate) fn files() -> Result<bool, Box<dyn Error>> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(RIGHTS))?
         .handle_access(AccessNet::from_all(RIGHTS))?
         .scope(Scope::from_all(RIGHTS))?;
-    let mut created = rules.create()?;
-    if let Some(directory) = socket.and_then(Path::parent) {
-        let directory = if directory.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            directory
-        };
-        created = created.add_rule(PathBeneath::new(PathFd::new(directory)?, AccessFs::RemoveFile))?;
-    }
-    Ok(created.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
+    Ok(rules.create()?.restrict_self()?.ruleset != RulesetStatus::NotEnforced)
 }
 
 /// Gives up all system calls but those of the list, for all threads.
@@ -130,6 +122,7 @@ mod tests {
     use std::io::ErrorKind;
     use std::net::TcpListener;
     use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::Path;
     use std::process::Command;
 
     /// The rights are gone for good, so the test runs itself in a process of its own.
@@ -154,16 +147,16 @@ mod tests {
     fn confined(directory: &Path) {
         let path = directory.join("web.sock");
         let listener = UnixListener::bind(&path).unwrap();
-        files(Some(&path)).unwrap();
+        files().unwrap();
         calls().unwrap();
         let denied = |result: Option<ErrorKind>| assert_eq!(result, Some(ErrorKind::PermissionDenied));
         denied(File::open("/etc/passwd").err().map(|error| error.kind()));
         denied(File::create(directory.join("new")).err().map(|error| error.kind()));
+        denied(std::fs::remove_file(&path).err().map(|error| error.kind()));
         denied(Command::new("/bin/true").spawn().err().map(|error| error.kind()));
         denied(TcpListener::bind("127.0.0.1:0").err().map(|error| error.kind()));
         assert!(std::thread::Builder::new().spawn(|| {}).is_err());
         UnixStream::connect(&path).unwrap();
         listener.accept().unwrap();
-        rustix::fs::unlinkat(rustix::fs::CWD, &path, rustix::fs::AtFlags::empty()).unwrap();
     }
 }

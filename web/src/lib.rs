@@ -91,14 +91,14 @@ async fn page(cli: Cli) -> Result<(), Box<dyn Error>> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let (sessions, token) = Sessions::new()?;
     let listener = Listener::bind(&cli.place()?).await?;
-    if !confine::files(listener.path())? {
+    if !confine::files()? {
         let text = "warning: this kernel has no Landlock: only the filter of system calls confines the page";
         writeln!(io::stderr(), "{text}")?;
     }
     // Before the filter, which forbids to start threads.
     let input = end_of_input(cli.end_with_input)?;
     confine::calls()?;
-    writeln!(io::stdout(), "{}", listener.started(&token))?;
+    writeln!(io::stdout(), "{}", listener.startup_line(&token))?;
     let site = Rc::new(Site {
         api: Api::new(Client::new(cli.control, cli.user)),
         sessions,
@@ -112,7 +112,6 @@ async fn page(cli: Cli) -> Result<(), Box<dyn Error>> {
         _ = signals.next() => {}
         () = ended(input) => {}
     }
-    listener.remove();
     Ok(())
 }
 

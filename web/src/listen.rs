@@ -1,7 +1,7 @@
 //! The place where the page listens: a Unix socket that only its user can open, or a port of 127.0.0.1.
 
 use crate::cli::Place;
-use rustix::fs::{AtFlags, CWD, Mode, unlinkat};
+use rustix::fs::Mode;
 use rustix::process::{getuid, umask};
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
@@ -45,16 +45,8 @@ impl Listener {
         }
     }
 
-    /// Returns the path of the socket.
-    pub(crate) fn path(&self) -> Option<&Path> {
-        match self {
-            Self::Socket(path, _) => Some(path),
-            Self::Port(..) => None,
-        }
-    }
-
     /// Returns the line that tells the starter of the page where it is, and how a browser gets in.
-    pub(crate) fn started(&self, token: &str) -> String {
+    pub(crate) fn startup_line(&self, token: &str) -> String {
         let place = match self {
             Self::Socket(path, _) => serde_json::json!({ "socket": path.display().to_string(), "token": token }),
             Self::Port(port, _) => serde_json::json!({
@@ -77,14 +69,6 @@ impl Listener {
                 // The likely cause is a lack of descriptors, and no event reports that descriptors are free again.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
-        }
-    }
-
-    /// Removes the socket, so that the next page needs not find out whether it is in use.
-    pub(crate) fn remove(&self) {
-        if let Self::Socket(path, _) = self {
-            // Without the socket there is nothing to remove. `std` would use a call that the filter forbids.
-            let _ = unlinkat(CWD, path, AtFlags::empty());
         }
     }
 }
@@ -136,7 +120,7 @@ async fn replace(path: &Path) -> io::Result<UnixListener> {
         }
         Ok(_) => Err(io::Error::new(
             ErrorKind::AddrInUse,
-            "another page listens there: end it, or name another socket with --listen",
+            "another page listens there: end it, or name another socket with --socket",
         )),
         Err(_) if !is_socket => Err(io::Error::new(
             ErrorKind::AlreadyExists,
@@ -166,18 +150,17 @@ mod tests {
     #[tokio::test]
     async fn a_socket_is_its_users_and_takes_the_place_of_one_that_was_left() {
         let directory = tempfile::tempdir().unwrap();
-        let place = Place::Socket(directory.path().join("fnd/web.sock"));
+        let path = directory.path().join("fnd/web.sock");
+        let place = Place::Socket(path.clone());
         let first = Listener::bind(&place).await.unwrap();
-        let path = first.path().unwrap().to_owned();
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o700);
         let refused = Listener::bind(&place).await.unwrap_err();
         assert!(refused.contains("another page listens there"), "{refused}");
         drop(first);
-        let second = Listener::bind(&place).await.unwrap();
-        second.remove();
-        assert!(!path.exists());
+        assert!(path.exists());
+        Listener::bind(&place).await.unwrap();
     }
 
     #[tokio::test]

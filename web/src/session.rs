@@ -102,6 +102,23 @@ mod tests {
     }
 
     #[test]
+    fn two_pages_of_one_host_keep_their_sessions() {
+        let pages = [(); 2].map(|()| Sessions::new().unwrap());
+        let cookies = pages
+            .each_ref()
+            .map(|(page, token)| page.exchange(token).unwrap().unwrap());
+        let [first, second] = cookies.each_ref().map(|cookie| cookie.split(';').next().unwrap());
+        let name = |pair: &str| pair.split_once('=').unwrap().0.to_owned();
+        // A browser keeps one cookie of a name, and sends all of a host to each of its ports.
+        assert_ne!(name(first), name(second));
+        let sent = format!("{first}; {second}");
+        for ((page, _), other) in pages.iter().zip([second, first]) {
+            assert!(page.has([sent.as_str()].into_iter()));
+            assert!(!page.has([other].into_iter()), "{other}");
+        }
+    }
+
+    #[test]
     fn no_session_is_open_before_the_token_was_used() {
         let (sessions, _) = Sessions::new().unwrap();
         let empty = format!("{}=", sessions.cookie);

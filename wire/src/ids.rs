@@ -102,7 +102,7 @@ impl std::str::FromStr for FunctionName {
 }
 
 /// A function's number in the spawner's append-only uid table; never given to another name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct FunctionId(pub u32);
 
 /// One started process tree: a leaf cgroup `w<N>`. fnd counts the numbers up; none is used twice while the spawner
@@ -173,7 +173,7 @@ impl fmt::Debug for Version {
 }
 
 /// The id of an accepted request to run: a UUIDv7 as a number, so that ids sort by time. Core never makes one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct InvocationId(pub u128);
 
 impl InvocationId {

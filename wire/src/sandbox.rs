@@ -3,8 +3,8 @@
 use crate::form::{wire_enum, wire_structs};
 
 wire_enum! {
-    /// How much of the machine a function sees, or which system calls it may use.
-    #[derive(Copy)]
+    /// How much of the machine a function sees, or which system calls it may use. A greater profile gives more.
+    #[derive(Copy, PartialOrd, Ord)]
     pub enum Profile {
         /// An own view of files, processes and devices, and a list of allowed system calls.
         0 = Strict,
@@ -60,6 +60,24 @@ wire_structs! {
 pub const PATHS_MAX: usize = 64;
 
 impl Sandbox {
+    /// Returns the sandbox of a profile that nothing was added to and nothing taken away from.
+    #[must_use]
+    pub fn of(profile: Profile) -> Self {
+        let [read_only, read_write, hide, devices, asked] = <[Vec<String>; 5]>::default();
+        Self {
+            profile,
+            network: Network::Host,
+            syscalls: profile,
+            proc_full: false,
+            read_only,
+            read_write,
+            hide,
+            devices,
+            tmp: 1 << 20,
+            asked,
+        }
+    }
+
     /// Returns why the sandbox is invalid in itself; absent if it is valid. The spawner trusts no judge to have checked
     /// it.
     #[must_use]
@@ -90,31 +108,19 @@ impl Sandbox {
     /// root may do that.
     #[must_use]
     pub fn widens(&self, profile: Profile) -> Option<&'static str> {
-        [
-            // `network` and `hide` are missing: a profile has the machine's network and hides only its own list, so
-            // both can only take something away.
-            (self.profile.rank() > profile.rank(), "profile"),
-            (self.syscalls.rank() > profile.rank(), "syscalls"),
-            // The profile `off` shows all processes anyway.
-            (self.proc_full && profile != Profile::Off, "proc"),
-            (!self.read_only.is_empty(), "read_only"),
-            (!self.read_write.is_empty(), "read_write"),
-            (!self.devices.is_empty(), "devices"),
-        ]
-        .into_iter()
-        .find_map(|(widens, key)| widens.then_some(key))
+        self.exceeds(&Self::of(profile))
     }
-}
 
-impl Sandbox {
-    /// Returns the first key with which this sandbox gives a function more than another sandbox does, of those of
-    /// [`widens`](Self::widens).
+    /// Returns the first key with which this sandbox gives a function more than another sandbox does.
     #[must_use]
     pub fn exceeds(&self, other: &Self) -> Option<&'static str> {
         let more = |mine: &[String], theirs: &[String]| mine.iter().any(|path| !theirs.contains(path));
         [
-            (self.profile.rank() > other.profile.rank(), "profile"),
-            (self.syscalls.rank() > other.syscalls.rank(), "syscalls"),
+            // `network` and `hide` are missing: a profile has the machine's network and hides only its own list, so
+            // both can only take something away.
+            (self.profile > other.profile, "profile"),
+            (self.syscalls > other.syscalls, "syscalls"),
+            // The profile `off` shows all processes anyway.
             (
                 self.proc_full && !other.proc_full && other.profile != Profile::Off,
                 "proc",
@@ -125,17 +131,6 @@ impl Sandbox {
         ]
         .into_iter()
         .find_map(|(exceeds, key)| exceeds.then_some(key))
-    }
-}
-
-impl Profile {
-    /// Orders the profiles: a greater one gives more.
-    fn rank(self) -> u8 {
-        match self {
-            Self::Strict => 0,
-            Self::Standard => 1,
-            Self::Off => 2,
-        }
     }
 }
 
@@ -153,18 +148,7 @@ mod tests {
     use super::*;
 
     fn strict() -> Sandbox {
-        Sandbox {
-            profile: Profile::Strict,
-            network: Network::Host,
-            syscalls: Profile::Strict,
-            proc_full: false,
-            read_only: Vec::new(),
-            read_write: Vec::new(),
-            hide: Vec::new(),
-            devices: Vec::new(),
-            tmp: 64 << 20,
-            asked: Vec::new(),
-        }
+        Sandbox::of(Profile::Strict)
     }
 
     #[test]

@@ -38,6 +38,7 @@ fn fnd_sets_only_variables_of_its_own_and_of_a_request() {
     for name in [
         "FND_RESULT",
         "FND_PREVIOUS",
+        "FND_STOP_SIGNAL",
         "FND_A2",
         "FND_",
         "FND_PARAM_a",

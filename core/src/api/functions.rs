@@ -100,6 +100,9 @@ pub struct FunctionStatus {
     /// The change of which `[alert]` told last, until the function is well again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alert: Option<AlertState>,
+    /// The person who has stopped a service, and since when. Absent for one that nobody has stopped, and for other functions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<ServiceStop>,
     /// What does not work as its author expects, one line each: why the function does not run (over its quota, a held release),
     /// or does not run by itself; settings without effect; the mistakes of its file after the first one, which is `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,6 +135,16 @@ pub struct FunctionStatus {
     /// Whether agents may call it as a tool of the Model Context Protocol (`mcp` of the manifest); absent where it is not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mcp: bool,
+}
+
+/// A planned stop of a service, which lasts until a person starts it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceStop {
+    /// User id of the person.
+    pub uid: u32,
+    /// When the person stopped it.
+    #[schemars(extend("format" = "date-time"))]
+    pub since: String,
 }
 
 /// What keeps invocations from beginning although a process is free.

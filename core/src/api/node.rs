@@ -207,10 +207,11 @@ pub struct ValidateReport {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Answer to requests that only change something: cancel, enable, disable, drain.
+/// Answer to requests that only change something: cancel, enable, disable, stop, start, restart, drain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Changed {
-    /// The state after the request: `cancelling`, `enabled`, `disabled`, `draining`, `drained`, `running`, `dropped`.
+    /// The state after the request: `cancelling`, `enabled`, `disabled`, `stopped`, `started`, `restarting`, `draining`, `drained`,
+    /// `running`, `dropped`.
     pub state: String,
 }
 

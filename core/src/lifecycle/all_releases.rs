@@ -12,7 +12,7 @@ pub enum AwaitedRelease {
     Held,
     /// The canary gets its share of the calls.
     Canary,
-    /// The canary serves.
+    /// The canary was promoted and serves.
     Promoted,
     /// The outcome of a file that was just uploaded, whatever it is.
     Uploaded,
@@ -164,10 +164,8 @@ impl AllReleases {
 
     /// Stores a caller, who is answered when the awaited event happens, or no longer can.
     pub fn wait(&mut self, function: &FunctionName, awaited: AwaitedRelease, caller: CallerNumber) {
-        self.waiting
-            .entry(function.clone())
-            .or_default()
-            .push((awaited, caller));
+        let waiting = self.waiting.entry(function.clone()).or_default();
+        waiting.push((awaited, caller));
     }
 
     /// Forgets the callers who have left.

@@ -1,6 +1,7 @@
 //! The spawner's answers about files and copies.
 
 use super::builds::Waiter;
+use super::installer::RequestKind;
 use super::order::{InstallResult, Order, UploadSeen};
 use super::{Lifecycle, NodeFacts};
 use crate::report::FunctionNews;
@@ -41,15 +42,8 @@ pub(super) enum VersionChange {
     Serves(Box<InstalledVersion>, Option<u32>),
     /// A file is installed as this version and may not serve now; another release is installed in its place.
     Waits(Version),
-    /// The newest content cannot serve.
-    Refused {
-        /// Why, in one line.
-        error: String,
-        /// Whether fnd reports the refusal: not if a retry is refused again.
-        report: bool,
-        /// Whether an earlier version goes on serving.
-        serving: bool,
-    },
+    /// The newest content cannot serve: why, in one line, and whether fnd reports the refusal: not if a retry is refused again.
+    Refused(String, bool),
 }
 
 impl Lifecycle {
@@ -78,8 +72,6 @@ impl Lifecycle {
         if same {
             return self.answered(request, judged, node, out);
         }
-        // A build from scratch is asked for again with the changed files.
-        self.clean_builds.was_asked(request);
         if let Some(files) = self.installer.answered(request) {
             // The retries end as well, because they would install the files as they were.
             self.installer.is_final(&files);
@@ -97,15 +89,16 @@ impl Lifecycle {
     fn answered(&mut self, request: u32, judged: InstallAnswer, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         let function = judged.function().clone();
         // The file of a function and a stored copy of it may wait for different trees, so each is a waiter of its own.
-        let copy = self
-            .installer
-            .candidate(request)
-            .is_some_and(|files| files.copy().is_some());
+        let files = self.installer.candidate(request);
+        let copy = files.is_some_and(|files| files.copy().is_some());
         // While the code of the function is being fetched, this answer is about the earlier code. The fetched code is installed
         // after that, so the function goes on waiting for it.
         let is_old_code = matches!(judged, InstallAnswer::Installed(..)) && !copy && self.builds.is_fetching(&function);
-        let was_check = self.installer.checks.was_asked(request);
-        let is_clean = self.clean_builds.answered(request, &function);
+        let was_check = self.installer.is_of_kind(request, RequestKind::Check);
+        let is_clean = self.installer.is_of_kind(request, RequestKind::CleanBuild);
+        if is_clean {
+            self.clean_builds.remove(&function);
+        }
         // The same holds while dependencies are built from scratch: this answer is about the tree from before.
         let is_old_tree = match &judged {
             InstallAnswer::Installed(_, tree) if !copy && !was_check => {
@@ -144,7 +137,7 @@ impl Lifecycle {
             }
             InstallAnswer::Installed(installed, tree) => {
                 if !copy {
-                    self.builds.is_installed(&function);
+                    self.builds.failed.remove(&function);
                 }
                 let change = self.installed(request, (*installed, tree), node, out);
                 match change {
@@ -167,35 +160,34 @@ impl Lifecycle {
             }
             self.sources.judged(&function, every_s, node.now.mono);
         }
-        if let Some(change) = change {
-            self.changed(function.clone(), (change, !copy), out);
-        }
+        self.changed(function.clone(), change, !copy, out);
         // Every answer has the secrets read again: with a reload, which judges every function, a person ends the rotation of a
         // secret.
         out.push(Order::AskForSecrets(function));
     }
 
-    /// Gives the orders that follow from a change of a function. `is_file` says that the change is about the file and not about a
-    /// copy: callers of `build` and uploads wait for the file.
+    /// Gives the orders that follow from a change of a function, if there is one. `is_file` says that the change is about the file and
+    /// not about a copy: callers of `build` and uploads wait for the file.
     pub(super) fn changed(
         &mut self,
         function: FunctionName,
-        (change, is_file): (VersionChange, bool),
+        change: Option<VersionChange>,
+        is_file: bool,
         out: &mut Vec<Order>,
     ) {
+        let Some(change) = change else { return };
         if is_file {
             // The file is refused, so it cannot get the new secret or interpreter. Only the release that serves gets it, from its
             // copy.
             let is_renewed = self.renewed.remove(&function);
-            let is_refused = matches!(change, VersionChange::Refused { .. });
-            if let Some(serving) = self.live(&function).filter(|_| is_renewed && is_refused) {
-                self.enqueue_copy(&function, serving);
-            }
+            let is_refused = matches!(change, VersionChange::Refused(..));
+            let serving = self.live(&function).filter(|_| is_renewed && is_refused);
+            self.enqueue_copy(&function, serving);
             let (seen, outcome) = match &change {
                 VersionChange::Serves(installed, _) => (UploadSeen::Installed, Ok(installed.version)),
                 // Another release is held. The uploaded files are installed all the same, so the upload is over.
                 VersionChange::Waits(version) => (UploadSeen::Installed, Ok(*version)),
-                VersionChange::Refused { error, .. } => (UploadSeen::Refused, Err(error.clone())),
+                VersionChange::Refused(error, _) => (UploadSeen::Refused, Err(error.clone())),
             };
             self.answer_builds(&function, &outcome, out);
             out.push(Order::UploadSeen(function.clone(), seen));
@@ -207,10 +199,7 @@ impl Lifecycle {
                 // The socket has to listen before a run of this version begins, so this order comes first. If the version serves
                 // only after its trial, the driver sets the socket again then.
                 out.push(Order::Listen(function.clone()));
-                out.push(match percent {
-                    None => Order::Serve(installed),
-                    Some(percent) => Order::Share(installed, percent),
-                });
+                out.push(Order::Serve(installed, percent));
                 // The file may be refused while this other release is installed from its copy. Then the supervisor gets the error
                 // of the file after the release.
                 let known = self.registry.get(&function);
@@ -230,14 +219,11 @@ impl Lifecycle {
                 out.push(Order::Status(function.clone()));
                 out.push(Order::FollowCanary(function));
             }
-            VersionChange::Refused { error, report, serving } => {
+            VersionChange::Refused(error, report) => {
                 if report {
-                    let (function, error) = (function.clone(), error.clone());
-                    out.push(Order::ReportRefused {
-                        function,
-                        error,
-                        serving,
-                    });
+                    let known = self.registry.get(&function);
+                    let is_serving = known.is_some_and(|known| known.newest.is_some());
+                    out.push(Order::ReportRefused(function.clone(), error.clone(), is_serving));
                 }
                 out.push(Order::Prune(function.clone()));
                 out.push(Order::Supervise(Event::Refused {
@@ -251,13 +237,13 @@ impl Lifecycle {
 
     /// Answers the callers who wait until a function is installed, unless the answer that they wait for is still to come.
     pub(super) fn answer_builds(&mut self, function: &FunctionName, outcome: &InstallResult, out: &mut Vec<Order>) {
-        let is_clean = || self.clean_builds.is_wanted(function) || self.builds.clean_tree(function).is_some();
+        let is_clean = || self.clean_builds.contains(function) || self.builds.clean_tree(function).is_some();
         let is_to_come = || self.builds.is_fetching(function) || is_clean();
         if self.sources.is_asked(function) || outcome.is_ok() && is_to_come() {
             return;
         }
-        let waiting = self.build_callers.extract_if(.., |(name, _)| name == function);
-        out.extend(waiting.map(|(_, caller)| Order::Answer(caller, outcome.clone())));
+        let waiting = self.build_callers.extract_if(.., |caller| caller.function == *function);
+        out.extend(waiting.map(|caller| Order::Answer(caller.number, outcome.clone())));
     }
 }
 

@@ -132,6 +132,8 @@ struct Current {
     step: BuildStep,
     /// Whether a build of an earlier fnd ran in the lane when it was emptied last.
     is_shared: bool,
+    /// Whether the tree is built again if this build fails.
+    is_repeated: bool,
 }
 
 impl Current {
@@ -140,36 +142,26 @@ impl Current {
             tree,
             step: BuildStep::Clearing,
             is_shared: false,
+            is_repeated: false,
         }
     }
 }
 
 /// The trees that are wanted.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Builds {
     wanted: BTreeMap<Version, BTreeSet<Waiter>>,
     /// The wanted trees that no lane builds yet, in the order in which they are built, each with the first lane of its trust.
     waiting: Vec<(Version, FunctionName)>,
     lanes: BTreeMap<Lane, Current>,
-    /// How many lanes may be used at once.
+    /// How many lanes may be used at once; one may in any case.
     most: usize,
-}
-
-impl Default for Builds {
-    fn default() -> Self {
-        Self {
-            wanted: BTreeMap::new(),
-            waiting: Vec::new(),
-            lanes: BTreeMap::new(),
-            most: 1,
-        }
-    }
 }
 
 impl Builds {
     /// Sets how many trees are built at once. If it is less than before, the builds that run go on.
     pub fn allow(&mut self, most: u32) {
-        self.most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        self.most = usize::try_from(most).unwrap_or(usize::MAX);
     }
 
     /// Registers that `waiter` needs `tree`; replaces its earlier request. `first` is the function of the first lane in which
@@ -215,7 +207,7 @@ impl Builds {
     fn next(&mut self) -> Vec<BuildOrder> {
         let mut orders = Vec::new();
         // The lanes of all trusts count together, because `[build] jobs` bounds what the machine does at once.
-        while self.lanes.len() < self.most && !self.waiting.is_empty() {
+        while self.lanes.len() < self.most.max(1) && !self.waiting.is_empty() {
             let (tree, first) = self.waiting.remove(0);
             let lanes = (1..).map(|number| Lane {
                 first: first.clone(),
@@ -285,11 +277,12 @@ impl Builds {
     }
 
     /// Handles the end of an invocation, if it builds in one of the lanes.
-    pub fn ended(&mut self, id: InvocationId, outcome: Result<(), BuildFailure>) -> Vec<BuildOrder> {
-        let Some((lane, own)) = self.lane_of(id) else {
-            return Vec::new();
-        };
-        let Some(current) = self.lanes.get_mut(&lane) else {
+    pub fn ended(&mut self, invocation: InvocationId, outcome: Result<(), BuildFailure>) -> Vec<BuildOrder> {
+        let found = self.lanes.iter_mut().find_map(|(lane, current)| match current.step {
+            BuildStep::Building { id, own } if id == invocation => Some((lane.clone(), own, current)),
+            _ => None,
+        });
+        let Some((lane, own, current)) = found else {
             return Vec::new();
         };
         match (outcome, current.tree) {
@@ -297,12 +290,25 @@ impl Builds {
                 current.step = BuildStep::Sealing;
                 vec![BuildOrder::Seal(lane, tree)]
             }
-            (Err(why), _) if own => self.over(&lane, |waiters| BuildOrder::Refuse(waiters, why)),
-            // A build of an earlier fnd may have been of another tree, so its files are removed.
+            (Err(why), _) if own && !current.is_repeated => {
+                self.over(&lane, |waiters| BuildOrder::Refuse(waiters, why))
+            }
+            // The tree is built again. A build of an earlier fnd may have been of another tree, so its files are removed.
             _ => {
                 *current = Current::clearing(current.tree);
                 vec![BuildOrder::Clear(lane)]
             }
+        }
+    }
+
+    /// Has a tree built again after its build that goes on now, if that was cancelled: a request that comes after the cancellation
+    /// must not fail with the build.
+    pub fn repeat_cancelled(&mut self, tree: Version, is_cancelled: impl Fn(InvocationId) -> bool) {
+        let current = self.lanes.values_mut().find(|current| current.tree == Some(tree));
+        if let Some(current) = current
+            && let BuildStep::Building { id, .. } = current.step
+        {
+            current.is_repeated = is_cancelled(id);
         }
     }
 
@@ -314,19 +320,12 @@ impl Builds {
         waiters.map(end).into_iter().chain(self.next()).collect()
     }
 
-    /// Returns the lane in which an invocation builds, and whether this fnd started it.
-    fn lane_of(&self, invocation: InvocationId) -> Option<(Lane, bool)> {
-        self.lanes.iter().find_map(|(lane, current)| match current.step {
-            BuildStep::Building { id, own } if id == invocation => Some((lane.clone(), own)),
-            _ => None,
-        })
-    }
-
     /// Returns the tree that an invocation builds; absent if an earlier fnd started it.
     #[must_use]
-    pub fn built_by(&self, id: InvocationId) -> Option<Version> {
-        let (lane, _) = self.lane_of(id).filter(|(_, own)| *own)?;
-        self.lanes.get(&lane)?.tree
+    pub fn built_by(&self, invocation: InvocationId) -> Option<Version> {
+        let builds =
+            |current: &&Current| matches!(current.step, BuildStep::Building { id, own: true } if id == invocation);
+        self.lanes.values().find(builds)?.tree
     }
 
     /// Returns the tree that is made of what its build has left in a lane.
@@ -336,19 +335,9 @@ impl Builds {
         current.tree.filter(|_| current.step == BuildStep::Sealing)
     }
 
-    /// Returns the tree that a file or copy waits for.
+    /// Returns the invocation that builds a tree, if the build has begun.
     #[must_use]
-    pub fn of(&self, waiter: &Waiter) -> Option<Version> {
-        let mut wanted = self.wanted.iter();
-        wanted
-            .find(|(_, waiters)| waiters.contains(waiter))
-            .map(|(tree, _)| *tree)
-    }
-
-    /// Returns the invocation that builds the tree for a file or copy, if the build has begun.
-    #[must_use]
-    pub fn invocation_for(&self, waiter: &Waiter) -> Option<InvocationId> {
-        let tree = self.of(waiter)?;
+    pub fn invocation_of(&self, tree: Version) -> Option<InvocationId> {
         self.lanes.values().find_map(|current| match current.step {
             BuildStep::Building { id, .. } if current.tree == Some(tree) => Some(id),
             _ => None,
@@ -381,6 +370,13 @@ mod tests {
         FunctionName::new("fnd-build").unwrap()
     }
 
+    /// Returns the tree that a file or copy waits for.
+    fn of(builds: &Builds, waiter: &Waiter) -> Option<Version> {
+        let mut wanted = builds.wanted.iter();
+        let found = wanted.find(|(_, waiters)| waiters.contains(waiter));
+        found.map(|(tree, _)| *tree)
+    }
+
     fn root(number: u32) -> Lane {
         Lane { first: build(), number }
     }
@@ -400,7 +396,10 @@ mod tests {
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
         assert_eq!(builds.needs(name("b"), ONE, build()), []);
         builds.started(&root(1), ID, true);
-        assert_eq!(builds.invocation_for(&name("b")), Some(ID));
+        assert_eq!(
+            of(&builds, &name("b")).and_then(|tree| builds.invocation_of(tree)),
+            Some(ID)
+        );
         assert_eq!(builds.needs(name("c"), TWO, build()), [], "one at a time");
         assert_eq!(builds.ended(ID, Ok(())), [BuildOrder::Seal(root(1), ONE)]);
         assert_eq!(
@@ -427,6 +426,26 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_comes_after_the_cancellation_of_its_build_does_not_fail_with_it() {
+        let why = || BuildFailure::Failed("(cancelled): cancelled on request".to_owned());
+        let refused = || [BuildOrder::Refuse(names(&["a"]), why())];
+        for is_cancelled in [false, true] {
+            let mut builds = Builds::default();
+            builds.needs(name("a"), ONE, build());
+            builds.sealed(&root(1), none());
+            builds.started(&root(1), ID, true);
+            builds.repeat_cancelled(ONE, |id| is_cancelled && id == ID);
+            assert_eq!(builds.needs(name("a"), ONE, build()), []);
+            if is_cancelled {
+                assert_eq!(builds.ended(ID, Err(why())), [BuildOrder::Clear(root(1))]);
+                assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Build(root(1), ONE)]);
+                builds.started(&root(1), ID, true);
+            }
+            assert_eq!(builds.ended(ID, Err(why())), refused(), "it is built again once");
+        }
+    }
+
+    #[test]
     fn a_build_that_leaves_no_tree_is_a_failure() {
         let mut builds = Builds::default();
         builds.needs(name("a"), ONE, build());
@@ -447,7 +466,7 @@ mod tests {
         builds.sealed(&root(1), none());
         builds.started(&root(1), ID, true);
         assert_eq!(builds.needs(name("a"), TWO, build()), []);
-        assert_eq!(builds.of(&name("a")), Some(TWO));
+        assert_eq!(of(&builds, &name("a")), Some(TWO));
         builds.ended(ID, Ok(()));
         assert_eq!(builds.sealed(&root(1), Ok(())), [BuildOrder::Clear(root(1))]);
         builds.forget(&name("a"));
@@ -519,9 +538,9 @@ mod tests {
         let mut builds = Builds::default();
         builds.needs(file.clone(), ONE, build());
         assert_eq!(builds.needs(copy.clone(), TWO, build()), []);
-        assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), Some(TWO)));
+        assert_eq!((of(&builds, &file), of(&builds, &copy)), (Some(ONE), Some(TWO)));
         builds.forget(&copy);
-        assert_eq!((builds.of(&file), builds.of(&copy)), (Some(ONE), None));
+        assert_eq!((of(&builds, &file), of(&builds, &copy)), (Some(ONE), None));
     }
 
     #[test]
@@ -538,7 +557,10 @@ mod tests {
         builds.started(&root(1), ID, true);
         builds.started(&root(2), other, true);
         assert_eq!((builds.built_by(ID), builds.built_by(other)), (Some(ONE), Some(TWO)));
-        assert_eq!(builds.invocation_for(&name("d")), Some(other));
+        assert_eq!(
+            of(&builds, &name("d")).and_then(|tree| builds.invocation_of(tree)),
+            Some(other)
+        );
         assert_eq!(builds.ended(other, Ok(())), [BuildOrder::Seal(root(2), TWO)]);
         assert_eq!(
             builds.sealed(&root(2), Ok(())),

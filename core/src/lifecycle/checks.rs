@@ -15,7 +15,7 @@ use super::SourceFiles;
 use crate::instant;
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// Most files that one run checks: they share its ten seconds, and an interpreter may need a tenth of a second for each.
 const BATCH: usize = 32;
@@ -33,8 +33,6 @@ pub struct Checks {
     running: Option<RunningCheck>,
     /// The versions of `fnd-check` that check the ready files.
     versions: HashMap<Version, Installed>,
-    /// The requests of checks that the spawner has not answered.
-    asked: HashSet<u32>,
 }
 
 /// The check of one version of a function.
@@ -55,28 +53,15 @@ enum CheckStep {
     /// fnd has asked the spawner for the check.
     Asked,
     /// The check can run, or runs.
-    Ready(ReadyCheck),
+    Ready {
+        /// The file, which is installed or refused after its check.
+        file: SourceFiles,
+        /// The part of a run's input that has this file.
+        input: Vec<u8>,
+        /// The version of fnd's own function that checks it.
+        by: Version,
+    },
     Over(CheckResult),
-}
-
-/// The parts that a run needs to check a file.
-#[derive(Debug)]
-pub struct ReadyCheck {
-    /// The file, which is installed or refused after its check.
-    pub file: SourceFiles,
-    /// The part of a run's input that has this file.
-    pub input: Vec<u8>,
-    /// The version of fnd's own function that checks it.
-    pub by: Version,
-}
-
-/// A run of checks that is to be started.
-#[derive(Debug)]
-pub struct CheckBatch {
-    /// The version of fnd's own function that runs.
-    pub by: Installed,
-    /// The parts of the input, one after another.
-    pub input: Vec<u8>,
 }
 
 /// The run of checks that is about to start, or runs.
@@ -149,23 +134,6 @@ impl Checks {
         }
     }
 
-    /// Returns whether the spawner was asked for the check of a function and has not answered.
-    #[must_use]
-    pub fn is_asked(&self, function: &FunctionName) -> bool {
-        let check = self.of.get(function);
-        check.is_some_and(|check| matches!(check.step, CheckStep::Asked))
-    }
-
-    /// Stores which request asked the spawner for a check.
-    pub fn asked(&mut self, request: u32) {
-        self.asked.insert(request);
-    }
-
-    /// Returns whether a request asked for a check, and forgets the request, which is answered now.
-    pub fn was_asked(&mut self, request: u32) -> bool {
-        self.asked.remove(&request)
-    }
-
     /// Handles the spawner's answer that a check is prepared: the version `by` of `fnd-check` checks the file. If the file has
     /// changed since, nothing waits for the answer any more.
     pub fn ready(&mut self, (file, input): (SourceFiles, Vec<u8>), by: Installed) {
@@ -173,45 +141,43 @@ impl Checks {
         if let Some(check) = check.filter(|check| matches!(check.step, CheckStep::Asked)) {
             self.ready.push_back(file.function.clone());
             let version = by.version;
-            check.step = CheckStep::Ready(ReadyCheck {
-                file,
-                input,
-                by: version,
-            });
             self.versions.insert(version, by);
+            let by = version;
+            check.step = CheckStep::Ready { file, input, by };
         }
     }
 
     fn bytes(&self, function: &FunctionName) -> usize {
         match self.of.get(function).map(|check| &check.step) {
-            Some(CheckStep::Ready(ready)) => ready.input.len(),
+            Some(CheckStep::Ready { input, .. }) => input.len(),
             _ => 0,
         }
     }
 
-    /// Returns the run that is to be started now, if none runs. [`started`](Self::started) and [`ended`](Self::ended) must
-    /// follow.
-    pub fn next_batch(&mut self) -> Option<CheckBatch> {
+    /// Returns the run that is to be started now, if none runs: the version of fnd's own function that runs, and its input.
+    /// [`started`](Self::started) and [`ended`](Self::ended) must follow.
+    pub fn next_batch(&mut self) -> Option<(Installed, Vec<u8>)> {
         if self.running.is_some() {
             return None;
         }
         let mut batch: Option<(Version, bool)> = None;
         let (mut files, mut input) = (Vec::new(), Vec::new());
         self.ready.retain(|function| {
-            let Some((check, CheckStep::Ready(ready))) = self.of.get(function).map(|check| (check, &check.step)) else {
+            let check = self.of.get(function).map(|check| (check, &check.step));
+            let Some((check, CheckStep::Ready { input: part, by, .. })) = check else {
                 return false; // an earlier run was about the same files
             };
             let fits = match batch {
                 // The first file is taken whatever its size: otherwise a very large one would never be checked.
                 None => true,
                 Some((first, alone)) => {
-                    let has_room = input.len() + ready.input.len() <= BATCH_BYTES && files.len() < BATCH;
-                    first == ready.by && !alone && !check.alone && has_room
+                    let has_room = input.len() + part.len() <= BATCH_BYTES && files.len() < BATCH;
+                    first == *by && !alone && !check.alone && has_room
                 }
             };
             if fits {
-                batch.get_or_insert((ready.by, check.alone));
-                input.extend_from_slice(&ready.input);
+                batch.get_or_insert((*by, check.alone));
+                input.extend_from_slice(part);
                 files.push((function.clone(), check.version));
             }
             !fits
@@ -219,7 +185,7 @@ impl Checks {
         let (check, _) = batch?;
         let by = self.versions.get(&check)?.clone();
         self.running = Some(RunningCheck { files, id: None });
-        Some(CheckBatch { by, input })
+        Some((by, input))
     }
 
     /// Stores which invocation checks.
@@ -244,17 +210,14 @@ impl Checks {
         let was_alone = running.files.len() == 1;
         let mut over = Vec::new();
         for (function, version) in running.files {
-            let check = self.of.get_mut(&function).filter(|check| check.version == version);
-            // A file that was edited and put back meanwhile has another check, which is on its way.
-            let Some((check, file)) = check.and_then(|check| {
-                let CheckStep::Ready(ready) = &check.step else {
-                    return None;
-                };
-                let file = ready.file.clone();
-                Some((check, file))
-            }) else {
+            let Some(check) = self.of.get_mut(&function).filter(|check| check.version == version) else {
                 continue;
             };
+            // A file that was edited and put back meanwhile has another check, which is on its way.
+            let CheckStep::Ready { file, .. } = &check.step else {
+                continue;
+            };
+            let file = file.clone();
             let found = results.remove(&function);
             let Some(result) = found.or_else(|| was_alone.then(|| otherwise.clone())) else {
                 // Another file may be why the run ended, so this file gets a run of its own.
@@ -283,7 +246,7 @@ impl Checks {
         let check = self.of.get(function).filter(|check| check.version == version)?;
         match &check.step {
             CheckStep::Over(result) => Some(result),
-            CheckStep::Due | CheckStep::Asked | CheckStep::Ready(_) => None,
+            CheckStep::Due | CheckStep::Asked | CheckStep::Ready { .. } => None,
         }
     }
 
@@ -314,13 +277,10 @@ impl Checks {
         self.of.values().all(|check| matches!(check.step, CheckStep::Over(_)))
     }
 
-    /// Returns whether no version of `fnd-check` is needed any more. `is_open` says whether a request has no answer yet: the
-    /// spawner may have made the version for it already. A request about files that have changed since is not open, because its
-    /// answer is dropped.
-    pub fn needs_none(&mut self, is_open: impl Fn(u32) -> bool) -> bool {
-        self.asked.retain(|request| is_open(*request));
-        let is_ready = |check: &Check| matches!(check.step, CheckStep::Ready(_));
-        let is_over = self.running.is_none() && self.asked.is_empty() && !self.of.values().any(is_ready);
+    /// Returns whether neither a run nor a ready file needs a version of `fnd-check`, and forgets these versions then.
+    pub fn needs_none(&mut self) -> bool {
+        let is_ready = |check: &Check| matches!(check.step, CheckStep::Ready { .. });
+        let is_over = self.running.is_none() && !self.of.values().any(is_ready);
         if is_over {
             self.versions.clear();
         }
@@ -348,7 +308,7 @@ mod tests {
     fn add(checks: &mut Checks, functions: &[&str], by: Version) {
         for function in functions.iter().map(|function| name(function)) {
             assert!(checks.needs(&function, V1, 5) && checks.is_due(&function));
-            assert!(checks.is_asked(&function) && !checks.is_due(&function), "once");
+            assert!(!checks.is_due(&function), "once");
             ready(checks, function.as_str(), by, 1);
         }
     }
@@ -371,11 +331,11 @@ mod tests {
 
     /// Starts a run, and returns the functions that it checks.
     fn start(checks: &mut Checks) -> Option<(Version, String)> {
-        let batch = checks.next_batch()?;
+        let (by, _) = checks.next_batch()?;
         checks.started(ID);
         let files = &checks.running.as_ref().unwrap().files;
         let names: Vec<_> = files.iter().map(|(function, _)| function.as_str()).collect();
-        Some((batch.by.version, names.join(" ")))
+        Some((by.version, names.join(" ")))
     }
 
     /// Ends a run that says of some functions that they passed, and of others nothing. Returns the functions that are over.
@@ -408,7 +368,7 @@ mod tests {
             let over = checks.ended(ID, results, &CheckResult::Passed);
             assert_eq!(over, [(SourceFiles::of_copy(a.clone(), V1), result.clone())]);
             assert_eq!((checks.result(&a, V1), checks.result(&a, V2)), (Some(&result), None));
-            assert!(checks.is_idle() && checks.needs_none(|_| false));
+            assert!(checks.is_idle() && checks.needs_none());
             assert!(!checks.needs(&a, V1, 7) && !checks.is_due(&a));
             checks.forget(&a);
             assert!(checks.needs(&a, V1, 7), "a person asks for it");
@@ -487,7 +447,7 @@ mod tests {
         checks.needs(&a, V2, 6);
         assert!(checks.is_due(&a));
         ready(&mut checks, "a", C2, 1);
-        assert!(!checks.needs_none(|_| false));
+        assert!(!checks.needs_none());
         let none = checks.ended(InvocationId(9), BTreeMap::new(), &CheckResult::Passed);
         assert_eq!(none, [], "of an earlier fnd");
         assert_eq!(end(&mut checks, &["a"]), "", "of other files");
@@ -496,15 +456,5 @@ mod tests {
         checks.forget(&a);
         assert_eq!(end(&mut checks, &["a"]), "", "it is gone");
         assert_eq!(start(&mut checks), None);
-    }
-
-    #[test]
-    fn a_version_that_was_asked_for_is_needed_until_the_answer() {
-        let mut checks = Checks::default();
-        checks.asked(4);
-        assert!(!checks.needs_none(|request| request == 4));
-        assert!(checks.was_asked(4) && !checks.was_asked(4), "once");
-        checks.asked(5);
-        assert!(checks.needs_none(|_| false), "the answer was dropped");
     }
 }

@@ -52,12 +52,10 @@ impl FunctionConsumers {
             // The owner before keeps it: this function was refused then, and serves with an older version.
             self.owners.entry(consumer).or_insert_with(|| function.clone());
         }
-        let free = if is_freed {
-            std::mem::take(&mut self.refused)
-        } else {
-            BTreeMap::new()
-        };
-        free.into_values().collect()
+        if !is_freed {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.refused).into_values().collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Files that appear, change or disappear, and the requests to the spawner to install them.
 
+use super::installer::RequestKind;
 use super::order::{Order, UploadSeen};
 use super::{Lifecycle, SourceFiles};
 use crate::access::Author;
@@ -46,13 +47,10 @@ impl Lifecycle {
         let mut counts = Vec::new();
         for path in changed {
             let runs = |interpreters: &[String]| interpreters.iter().any(|one| one == path);
-            let users = self
-                .registry
-                .iter()
-                .filter(|(_, function)| runs(&function.interpreters));
-            let users: Vec<_> = users
-                .map(|(name, function)| (name.clone(), function.candidate.clone()))
-                .collect();
+            let all = self.registry.iter();
+            let users = all.filter(|(_, function)| runs(&function.interpreters));
+            let users = users.map(|(name, function)| (name.clone(), function.candidate.clone()));
+            let users: Vec<_> = users.collect();
             counts.push(users.len());
             again.extend(users);
         }
@@ -74,7 +72,7 @@ impl Lifecycle {
             self.renewed.remove(name);
             self.set_author(name, Author::Root);
             self.set_routes(name, Author::Root, out);
-            self.set_hooks(name, out);
+            self.set_hooks(name, None, out);
         }
         for name in names {
             self.builds.remove(name);
@@ -122,9 +120,9 @@ impl Lifecycle {
         settled
     }
 
-    /// Returns the next installation to ask for, while there is room. [`asked`](Self::asked) or [`not_asked`](Self::not_asked)
-    /// must follow. The spawner of fnd 0.1 gets no request to fetch, because it ends the connection at a request that it does not
-    /// know.
+    /// Returns the next installation to ask for, while there is room. [`asked`](Self::asked) or
+    /// [`Installer::not_asked`](super::installer::Installer::not_asked) must follow. The spawner of fnd 0.1 gets no request to
+    /// fetch, because it ends the connection at a request that it does not know.
     pub fn next_request(&mut self, is_spawner_of_0_1: bool) -> Option<(Request, SourceFiles)> {
         // While old versions of a function are being deleted, no new one is installed: the list of versions to keep does not name
         // the new one, so the spawner would delete it as well.
@@ -141,7 +139,7 @@ impl Lifecycle {
         let is_file = files.copy().is_none();
         let fetches = is_file && self.sources.sent(&files.function) && !is_spawner_of_0_1;
         let checked = is_file && self.installer.checks.is_due(&files.function);
-        let builds_anew = is_file && self.clean_builds.is_wanted(&files.function);
+        let builds_anew = is_file && self.clean_builds.contains(&files.function);
         let request = match (builds_anew, fetches, checked) {
             (true, _, _) => Request::Rebuild(install),
             (false, true, _) => Request::Fetch(install),
@@ -153,19 +151,12 @@ impl Lifecycle {
 
     /// Stores the number of the request that asks the spawner for an installation of files.
     pub fn asked(&mut self, number: u32, request: &Request, files: SourceFiles) {
-        // A check is answered by the same frames as an installation, so its number is remembered.
-        if matches!(request, Request::Check(_)) {
-            self.installer.checks.asked(number);
-        }
-        if matches!(request, Request::Rebuild(_)) {
-            self.clean_builds.asked(number);
-        }
-        self.installer.asked(number, files);
-    }
-
-    /// Puts files back for which the spawner could not be asked: they are neither installed nor refused.
-    pub fn not_asked(&mut self, files: SourceFiles) {
-        self.installer.not_asked(files);
+        let kind = match request {
+            Request::Check(_) => RequestKind::Check,
+            Request::Rebuild(_) => RequestKind::CleanBuild,
+            _ => RequestKind::Install,
+        };
+        self.installer.asked(number, files, kind);
     }
 
     /// Returns when [`install_due`](Self::install_due) has something to do.
@@ -195,9 +186,12 @@ impl Lifecycle {
         self.installer.enqueue(files.into_iter().collect());
     }
 
-    /// Queues a copy. If the file is queued already, nothing is added: the answer about the file asks for the copy again.
-    pub(super) fn enqueue_copy(&mut self, function: &FunctionName, version: Version) {
-        self.installer.requeue(SourceFiles::of_copy(function.clone(), version));
+    /// Queues a copy, if one is wanted. If the file is queued already, nothing is added: the answer about the file asks for the copy
+    /// again.
+    pub(super) fn enqueue_copy(&mut self, function: &FunctionName, version: Option<Version>) {
+        if let Some(version) = version {
+            self.installer.requeue(SourceFiles::of_copy(function.clone(), version));
+        }
     }
 
     /// Remembers the author of the versions of a function.

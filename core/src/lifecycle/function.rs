@@ -77,10 +77,8 @@ impl Function {
     /// Says whether its newest content does not serve because it could not be fetched.
     #[must_use]
     pub fn is_unfetched(&self) -> bool {
-        self.findings
-            .diagnostics
-            .first()
-            .is_some_and(|problem| problem.code == UNFETCHED)
+        let first = self.findings.diagnostics.first();
+        first.is_some_and(|problem| problem.code == UNFETCHED)
     }
 
     /// Returns the version that serves; `version` is the one that the supervisor names.

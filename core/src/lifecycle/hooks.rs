@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// The hooks of all functions.
 #[derive(Debug, Default)]
 pub(super) struct FunctionHooks {
-    graph: Graph,
+    pub(super) graph: Graph,
     /// Functions whose newest version would close a cycle.
     refused: BTreeMap<FunctionName, SourceFiles>,
 }
@@ -58,11 +58,6 @@ impl FunctionHooks {
             out.push(Order::News(function.clone(), warning));
         }
         Vec::new()
-    }
-
-    /// Says whether the hooks of a function are off.
-    pub(super) fn is_off(&self, function: &FunctionName) -> bool {
-        self.graph.is_off(function)
     }
 
     /// Returns why the hooks of a function are off, if they are.

@@ -60,8 +60,8 @@ impl Lifecycle {
                 {
                     return None;
                 }
-                if let AfterInstall::Hold(_) | AfterInstall::First(_) = next {
-                    self.registry.waits(files, verdict);
+                if let AfterInstall::Waits(_) = next {
+                    self.registry.waits(files, verdict, false);
                     return Some(VersionChange::Waits(installed.version));
                 }
                 let verdict = match self.checked_first(&files, (&installed, verdict), node, out) {
@@ -69,7 +69,7 @@ impl Lifecycle {
                     Err(change) => return change,
                 };
                 if let AfterInstall::Canary(percent) = next {
-                    self.registry.waits(files, verdict.clone());
+                    self.registry.waits(files, verdict.clone(), false);
                     return self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
                 }
                 verdict
@@ -79,15 +79,14 @@ impl Lifecycle {
         self.subscriptions_changed(&name);
         let serves = self.live(&name);
         match copy {
-            Some(_) => self.registry.installed_copy(&name, &installed, verdict, serves),
-            None => drop(self.registry.installed(files, &installed, verdict, serves)),
+            Some(_) => self.registry.installed_copy(&name, (&installed, tree), verdict, serves),
+            None => drop(self.registry.installed(files, (&installed, tree), verdict, serves)),
         }
         self.subscriptions_changed(&name);
         self.unsettled = true;
-        self.set_hooks(&name, out);
+        self.set_hooks(&name, None, out);
         self.set_author(&name, author);
         self.set_routes(&name, author, out);
-        self.registry.has_tree(&name, installed.version, tree);
         let manifest = Arc::clone(&self.registry.get(&name)?.newest.as_ref()?.manifest);
         let rules = self.registry.rules(&manifest, node.host);
         let newest = self.registry.get(&name)?.newest.as_ref()?;
@@ -145,19 +144,15 @@ impl Lifecycle {
         let next = self.releases.change(function, |releases| {
             releases.file_installed(now_ms, version, (&source, tried))
         });
-        match next {
-            AfterInstall::Serve => {}
+        let copy = match next {
             // The release that serves may need the new secret or interpreter, too, so its copy is installed again.
-            AfterInstall::Canary(_) if had_canary => {
-                if let Some(serving) = self.releases.get(function).and_then(Releases::serving) {
-                    self.enqueue_copy(function, serving);
-                }
-            }
-            AfterInstall::Canary(_) => {}
+            AfterInstall::Canary(_) if had_canary => self.releases.get(function).and_then(Releases::serving),
+            AfterInstall::Canary(_) | AfterInstall::Serve => None,
             // After a start nothing serves yet. The copy that served last is installed first, so that it serves the callers while
             // the file is on trial.
-            AfterInstall::Hold(copy) | AfterInstall::First(copy) => self.enqueue_copy(function, copy),
-        }
+            AfterInstall::Waits(copy) => Some(copy),
+        };
+        self.enqueue_copy(function, copy);
         next
     }
 
@@ -191,7 +186,7 @@ impl Lifecycle {
         (percent, node): (u32, NodeFacts<'_>),
         out: &mut Vec<Order>,
     ) -> Option<VersionChange> {
-        let canary = self.registry.version(installed, verdict)?;
+        let canary = self.registry.version((installed, tree), verdict)?;
         let can_share = self
             .serving_manifest(name)
             .is_some_and(|serving| share_calls(serving, &canary.manifest));
@@ -212,7 +207,6 @@ impl Lifecycle {
         let rules = self.registry.rules(&canary.manifest, node.host);
         let shared = for_supervisor(name, &canary, rules);
         self.registry.set_canary(name, Some(canary));
-        self.registry.has_tree(name, version, tree);
         Some(VersionChange::Serves(Box::new(shared), Some(percent)))
     }
 
@@ -251,7 +245,7 @@ impl Lifecycle {
                     // The next request for this file asks the spawner for the check.
                     self.installer.requeue(files.clone());
                 }
-                self.registry.waits(files.clone(), verdict);
+                self.registry.waits(files.clone(), verdict, false);
                 Err(None)
             }
         }

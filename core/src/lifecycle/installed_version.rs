@@ -42,10 +42,14 @@ pub struct How {
 }
 
 impl ServingVersion {
-    /// Returns an installed version as it was judged; nothing if it was judged without a manifest. `alike` stores once the values
-    /// that many functions have in common.
+    /// Returns an installed version as it was judged, with the tree of its dependencies; nothing if it was judged without a manifest.
+    /// `alike` stores once the values that many functions have in common.
     #[must_use]
-    pub(super) fn of(installed: &Installed, verdict: &Verdict, alike: &mut SharedParts) -> Option<Self> {
+    pub(super) fn of(
+        (installed, tree): (&Installed, Option<Version>),
+        verdict: &Verdict,
+        alike: &mut SharedParts,
+    ) -> Option<Self> {
         let mut manifest = verdict.manifest.clone()?;
         // Without the name of the file most manifests of a runtime are the same, and these are stored once.
         let entry = std::mem::take(&mut manifest.entry).into();
@@ -68,7 +72,7 @@ impl ServingVersion {
                 interpreter: installed.interpreter.clone(),
             }),
             uid: installed.uid,
-            tree: None,
+            tree: tree.map(Box::new),
         })
     }
 
@@ -90,9 +94,16 @@ pub(super) struct SharedParts {
     pub(super) interpreters: Recent<[String]>,
     pub(super) rules: Recent<Rules>,
     /// The real paths of interpreters, until fnd looks for changes of interpreters: ten thousand functions use a handful.
-    real_paths: BTreeMap<String, String>,
+    pub(super) real_paths: BTreeMap<String, String>,
     /// Finds the real path of an interpreter.
     real: fn(&str) -> String,
+}
+
+impl Default for SharedParts {
+    /// Returns the parts before the first function; each path of an interpreter passes for its real path.
+    fn default() -> Self {
+        Self::new(str::to_owned)
+    }
 }
 
 impl SharedParts {
@@ -106,11 +117,6 @@ impl SharedParts {
             real_paths: BTreeMap::new(),
             real,
         }
-    }
-
-    /// Forgets the real paths of interpreters, which may have changed.
-    pub(super) fn forget_interpreters(&mut self) {
-        self.real_paths.clear();
     }
 
     fn real_path(&mut self, interpreter: &str) -> &str {

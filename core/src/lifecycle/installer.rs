@@ -16,12 +16,23 @@ const WINDOW: usize = 256;
 /// end.
 const REPEATS: u8 = 5;
 
+/// The kind of a request to install files. The spawner answers all of them by the same frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestKind {
+    /// It installs the files.
+    Install,
+    /// It prepares a check of their syntax.
+    Check,
+    /// It has their dependencies built from scratch.
+    CleanBuild,
+}
+
 /// The functions to install.
 #[derive(Debug, Default)]
 pub struct Installer {
     waiting: VecDeque<SourceFiles>,
     /// Candidates that the spawner is installing, by request number.
-    asked: BTreeMap<u32, SourceFiles>,
+    asked: BTreeMap<u32, (SourceFiles, RequestKind)>,
     /// Files whose syntax is checked before they serve.
     pub checks: Checks,
     /// Installations to retry later; no scan waits for them.
@@ -48,11 +59,8 @@ impl Installer {
     /// Queues a copy, or a file once more. If the file of the function waits already, nothing is queued: the waiting file is
     /// newer, and the answer about it asks for the copy again.
     pub fn requeue(&mut self, candidate: SourceFiles) {
-        if !self
-            .waiting
-            .iter()
-            .any(|waiting| waiting.function == candidate.function && waiting.copy().is_none())
-        {
+        let is_file = |waiting: &SourceFiles| waiting.function == candidate.function && waiting.copy().is_none();
+        if !self.waiting.iter().any(is_file) {
             self.append(vec![candidate]);
         }
     }
@@ -90,16 +98,22 @@ impl Installer {
         self.again.is_final(files);
     }
 
+    /// Handles a candidate that was refused, and that is tried again if `retry` is the time now: the reason may disappear without a
+    /// change of the files. Returns whether this was a retry already, and another one follows.
+    pub fn is_over(&mut self, files: &SourceFiles, retry: Option<Duration>) -> bool {
+        if let Some(mono) = retry {
+            return self.refused(files.clone(), mono);
+        }
+        self.is_final(files);
+        false
+    }
+
     /// Schedules a retry of a candidate that was refused for a reason outside of its files. Returns whether this was a
     /// retry already.
     pub fn refused(&mut self, candidate: SourceFiles, mono: Duration) -> bool {
         let again = self.again.is_under_way(&candidate);
         // A waiting entry of the function is newer than the refused files.
-        if !self
-            .waiting
-            .iter()
-            .any(|waiting| waiting.function == candidate.function)
-        {
+        if !self.is_waiting(&candidate.function) {
             self.again.refused(candidate, mono);
         }
         again
@@ -113,14 +127,10 @@ impl Installer {
 
     /// Queues the retries that are due.
     pub fn try_again(&mut self, mono: Duration) {
-        let (copies, files) = self
-            .again
-            .due(mono)
-            .into_iter()
-            .partition(|files| files.copy().is_some());
+        let due = self.again.due(mono).into_iter();
+        let (copies, files): (Vec<_>, Vec<_>) = due.partition(|files| files.copy().is_some());
         // Files come first: a copy is not queued while the file of its function waits.
         self.append(files);
-        let copies: Vec<SourceFiles> = copies;
         copies.into_iter().for_each(|copy| self.requeue(copy));
     }
 
@@ -133,25 +143,27 @@ impl Installer {
         let checks = &self.checks;
         let is_held = |function: &FunctionName| held(function) || checks.is_held(function);
         // The first candidate that is not held back is taken: those behind a held one do not wait for it.
-        let next = self
-            .waiting
-            .iter()
-            .position(|candidate| !is_held(&candidate.function))?;
+        let mut waiting = self.waiting.iter();
+        let next = waiting.position(|candidate| !is_held(&candidate.function))?;
         self.waiting.remove(next)
     }
 
     /// Returns whether files of a function are to be installed, are being installed, or wait for their check.
     #[must_use]
     pub fn has_work(&self, function: &FunctionName) -> bool {
+        self.is_waiting(function) || self.is_asked(function) || self.checks.waiting(function).is_some()
+    }
+
+    fn is_waiting(&self, function: &FunctionName) -> bool {
         self.waiting.iter().any(|waiting| waiting.function == *function)
-            || self.is_asked(function)
-            || self.checks.waiting(function).is_some()
     }
 
     /// Returns whether an installation of a function is under way.
     #[must_use]
     pub fn is_asked(&self, function: &FunctionName) -> bool {
-        self.asked.values().any(|candidate| candidate.function == *function)
+        self.asked
+            .values()
+            .any(|(candidate, _)| candidate.function == *function)
     }
 
     /// Returns whether an installation of any function is under way.
@@ -161,8 +173,14 @@ impl Installer {
     }
 
     /// Stores which request asked for a candidate.
-    pub fn asked(&mut self, request: u32, candidate: SourceFiles) {
-        self.asked.insert(request, candidate);
+    pub fn asked(&mut self, request: u32, candidate: SourceFiles, kind: RequestKind) {
+        self.asked.insert(request, (candidate, kind));
+    }
+
+    /// Returns whether a request without an answer is of this kind.
+    #[must_use]
+    pub fn is_of_kind(&self, request: u32, kind: RequestKind) -> bool {
+        self.asked.get(&request).is_some_and(|(_, asked)| *asked == kind)
     }
 
     /// Puts a candidate back for which the spawner could not be asked. If it were dropped, a scan would be settled without it,
@@ -174,18 +192,19 @@ impl Installer {
     /// Returns the files that a request asks for.
     #[must_use]
     pub fn candidate(&self, request: u32) -> Option<&SourceFiles> {
-        self.asked.get(&request)
+        self.asked.get(&request).map(|(candidate, _)| candidate)
     }
 
     /// Removes and returns the candidate of a request that is over.
     pub fn answered(&mut self, request: u32) -> Option<SourceFiles> {
-        self.asked.remove(&request)
+        self.asked.remove(&request).map(|(candidate, _)| candidate)
     }
 
-    /// Returns whether no version of `fnd-check` is needed any more.
+    /// Returns whether no version of `fnd-check` is needed any more. The spawner may have made one for a request that it has not
+    /// answered.
     pub fn needs_no_check(&mut self) -> bool {
-        let asked = &self.asked;
-        self.checks.needs_none(|request| asked.contains_key(&request))
+        let is_asked = self.asked.values().any(|(_, kind)| *kind == RequestKind::Check);
+        !is_asked && self.checks.needs_none()
     }
 
     /// Returns the number for a new scan. Everything is settled when that scan is over and nothing waits.

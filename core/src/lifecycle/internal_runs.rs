@@ -5,14 +5,14 @@
 //! [`checks`]: super::checks
 
 use super::answers::{read_document, read_verdict};
-use super::builds::{BuildFailure, Lane};
+use super::builds::{BuildFailure, BuildOrder, Lane};
 use super::check_end::CheckEnd;
 use super::checks::CheckResult;
 use super::installed::for_supervisor;
+use super::manifest_rules::rules;
 use super::order::{CallerNumber, Order};
-use super::rules::rules;
-use super::waiting_builds::{BuildEnd, BuildTask, LaneOrder, WaitingBuild};
-use super::{Lifecycle, NodeFacts, SourceFiles};
+use super::waiting_builds::{BuildEnd, BuildTask, WaitingBuild};
+use super::{BuildCaller, Lifecycle, NodeFacts, SourceFiles};
 use crate::report::FunctionNews;
 use crate::run::Event;
 use fnd_manifest::judge::Verdict;
@@ -51,7 +51,7 @@ impl Lifecycle {
             return self.installer.requeue(files);
         };
         self.installer.checks.ready((files, input), build);
-        out.push(Order::RunChecks);
+        self.next_checks(node, out);
     }
 
     /// Handles the answer that the check of a file cannot be prepared. The file is then installed without a check. If the file
@@ -64,22 +64,21 @@ impl Lifecycle {
         }
     }
 
-    /// Starts the next run of checks, if none runs. `is_busy` says that a run of an earlier fnd goes on; fnd waits for its end
-    /// first.
-    pub fn next_checks(&mut self, is_busy: bool, node: NodeFacts<'_>, out: &mut Vec<Order>) {
-        if is_busy {
+    /// Starts the next run of checks, if none runs. If a run of an earlier fnd goes on, fnd waits for its end first.
+    fn next_checks(&mut self, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+        if (node.is_live)(&checker()) {
             return;
         }
-        let Some(mut batch) = self.installer.checks.next_batch() else {
+        let Some((by, mut input)) = self.installer.checks.next_batch() else {
             return;
         };
-        self.install_own(&checker(), &batch.by, node, out);
-        batch.input.extend_from_slice(&ARCHIVE_END);
-        out.push(Order::Check(batch.input));
+        self.install_own(&checker(), &by, node, out);
+        input.extend_from_slice(&ARCHIVE_END);
+        out.push(Order::Check(input));
     }
 
     /// Handles the end of a run of checks.
-    pub fn check_ended(&mut self, end: CheckEnd, out: &mut Vec<Order>) {
+    pub fn check_ended(&mut self, end: CheckEnd, node: NodeFacts<'_>, out: &mut Vec<Order>) {
         for (files, result) in self.installer.checks.ended(end.id, end.results, &end.otherwise) {
             if let CheckResult::Unchecked(why) = result {
                 let text = format!("the syntax of its code could not be checked {why}; it serves unchecked");
@@ -89,13 +88,13 @@ impl Lifecycle {
             self.installer.requeue(files);
         }
         // Files that became ready during the run are the next batch.
-        out.push(Order::RunChecks);
-        out.push(Order::PruneChecks);
+        self.next_checks(node, out);
+        self.prune_checks(out);
         out.push(Order::Settle);
     }
 
     /// Has the spawner delete the versions of `fnd-check`, once no check needs one.
-    pub fn prune_checks(&mut self, out: &mut Vec<Order>) {
+    fn prune_checks(&mut self, out: &mut Vec<Order>) {
         if !self.installer.needs_no_check() {
             return;
         }
@@ -146,9 +145,9 @@ impl Lifecycle {
         let is_fetch = task == BuildTask::Fetch;
         if is_clean && is_fetch {
             // Only the code comes now. The request after that asks for the build from scratch again.
-            self.clean_builds.want(function.clone());
+            self.clean_builds.insert(function.clone());
         } else if is_clean {
-            self.is_built_anew(&function, tree);
+            self.is_built_from_scratch(&function, tree);
         }
         let waiting = WaitingBuild {
             file: files,
@@ -158,6 +157,7 @@ impl Lifecycle {
             tree,
             is_clean: is_clean && !is_fetch,
         };
+        self.builds.lanes.repeat_cancelled(tree, node.is_cancelled);
         // A reload may have changed `[build] jobs` since the last build.
         let orders = self.builds.needs(waiting, build, node.lanes);
         if is_news {
@@ -180,11 +180,7 @@ impl Lifecycle {
             self.installer.is_final(files);
             return false;
         };
-        if keeps_error {
-            self.registry.waits_as_before(files.clone(), verdict);
-        } else {
-            self.registry.waits(files.clone(), verdict);
-        }
+        self.registry.waits(files.clone(), verdict, keeps_error);
         // Until its build has ended, the release that served last serves, also after a start of fnd.
         self.decide_refused(function);
         true
@@ -192,10 +188,10 @@ impl Lifecycle {
 
     /// Handles the answer to [`Order::Seal`]: the lane is empty or its tree exists, or the reason why not.
     pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>, node: NodeFacts<'_>, out: &mut Vec<Order>) {
-        if let Some(tree) = self.builds.sealing(lane).filter(|_| sealed.is_ok()) {
+        if let Some(tree) = self.builds.lanes.sealing(lane).filter(|_| sealed.is_ok()) {
             self.enqueue_list(tree, out);
         }
-        let orders = self.builds.sealed(lane, sealed);
+        let orders = self.builds.lanes.sealed(lane, sealed);
         self.build_orders(orders, node, out);
     }
 
@@ -215,7 +211,7 @@ impl Lifecycle {
             }
             failed => {
                 let why = failed.err().unwrap_or_default();
-                let orders = self.builds.not_started(&lane, why);
+                let orders = self.builds.lanes.not_started(&lane, why);
                 self.build_orders(orders, node, out);
             }
         }
@@ -223,6 +219,7 @@ impl Lifecycle {
 
     /// Handles the end of an invocation of `fnd-build`.
     pub fn build_ended(&mut self, end: BuildEnd, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+        self.answer_cancelled(&end, out);
         let last = end.last.clone();
         let (fetched, orders) = self.builds.ended(end);
         for function in fetched {
@@ -231,54 +228,71 @@ impl Lifecycle {
         self.build_orders(orders, node, out);
     }
 
+    /// Answers the callers who have asked for a build before it was cancelled, if it has failed and others have asked after that.
+    fn answer_cancelled(&mut self, end: &BuildEnd, out: &mut Vec<Order>) {
+        let Err(why) = &end.outcome else { return };
+        let why = why.to_string();
+        let why = format!("its build failed {}", why.lines().next().unwrap_or_default());
+        let asked = self
+            .build_callers
+            .extract_if(.., |caller| caller.cancelled == Some(end.id));
+        out.extend(asked.map(|caller| Order::Answer(caller.number, Err(why.clone()))));
+    }
+
     /// Empties a lane in which an earlier fnd may have left something; `live` is its build that still runs there.
     pub fn sweep_lane(&mut self, lane: Lane, live: Option<InvocationId>, node: NodeFacts<'_>, out: &mut Vec<Order>) {
-        let orders = self.builds.sweep(lane, live);
-        self.build_orders(orders, node, out);
+        let order = self.builds.lanes.sweep(lane, live);
+        self.build_orders(order, node, out);
     }
 
     /// Returns whether a build may start in its lane, in which nothing runs now. If files may lie there that are not its own, the
     /// lane is emptied once more, and [`Order::Build`] comes again.
     pub fn is_empty_lane(&mut self, lane: &Lane, node: NodeFacts<'_>, out: &mut Vec<Order>) -> bool {
-        let orders = self.builds.clear_again(lane);
-        let is_empty = orders.is_empty();
-        self.build_orders(orders, node, out);
+        let order = self.builds.lanes.clear_again(lane);
+        let is_empty = order.is_none();
+        self.build_orders(order, node, out);
         is_empty
     }
 
-    fn build_orders(&mut self, orders: Vec<LaneOrder>, node: NodeFacts<'_>, out: &mut Vec<Order>) {
+    fn build_orders(
+        &mut self,
+        orders: impl IntoIterator<Item = BuildOrder>,
+        node: NodeFacts<'_>,
+        out: &mut Vec<Order>,
+    ) {
         for order in orders {
             match order {
-                LaneOrder::Clear(lane) => {
+                BuildOrder::Clear(lane) => {
                     // The end of this run may come only after a version was lent to the lane, so nothing waits for it here.
                     if (node.is_live)(&lane.builder()) {
-                        self.builds.is_shared(&lane);
+                        self.builds.lanes.is_shared(&lane);
                     }
                     out.push(Order::Seal(lane, None));
                 }
-                LaneOrder::Seal(lane, tree) => out.push(Order::Seal(lane, Some(tree))),
+                BuildOrder::Seal(lane, tree) => out.push(Order::Seal(lane, Some(tree))),
                 // The first lane has the version that builds already; another one gets it first.
-                LaneOrder::Build(lane, build) if lane.number == 1 => {
+                BuildOrder::Build(lane, tree) if lane.number == 1 => {
+                    // The version cannot be absent: `needs` stores one for each wanted tree.
+                    let Some(build) = self.builds.version(tree).cloned() else {
+                        continue;
+                    };
                     self.install_own(&lane.builder(), &build, node, out);
                     out.push(Order::Build(lane));
                 }
-                LaneOrder::Build(lane, build) => out.push(Order::Lend(lane, build.version)),
-                LaneOrder::Install(waiting) => {
+                BuildOrder::Build(lane, tree) => out.push(Order::Lend(lane, tree)),
+                BuildOrder::Install(waiters) => {
                     // The tree is there now, so the same request to the spawner makes the version.
-                    let files = waiting.into_iter().map(|waiting| waiting.file);
-                    files.for_each(|file| self.installer.requeue(file));
+                    for waiting in self.builds.take(&waiters) {
+                        self.installer.requeue(waiting.file);
+                    }
                     self.prune_builds(out);
                 }
-                LaneOrder::Refuse(waiting, why) => {
+                BuildOrder::Refuse(waiters, why) => {
                     let words = why.to_string();
-                    for WaitingBuild { file, document, .. } in waiting {
+                    for WaitingBuild { file, document, .. } in self.builds.take_refused(&waiters, &why) {
                         self.build_failed((file.clone(), &document), &words, node.dirs, out);
-                        match why {
-                            BuildFailure::NotStarted(_) | BuildFailure::Disturbed(_) => {
-                                self.installer.refused(file, node.now.mono);
-                            }
-                            BuildFailure::Failed(_) => self.installer.is_final(&file),
-                        }
+                        let is_final = matches!(why, BuildFailure::Failed(_));
+                        self.installer.is_over(&file, (!is_final).then_some(node.now.mono));
                     }
                     self.prune_builds(out);
                 }
@@ -315,27 +329,44 @@ impl Lifecycle {
             return;
         };
         let files = SourceFiles::of_copy(own.clone(), installed.version);
-        let Some(serving) = self.registry.installed(files, installed, verdict, None) else {
+        let Some(serving) = self.registry.installed(files, (installed, None), verdict, None) else {
             return;
         };
         let mut rules = rules(&serving.manifest, node.host);
         // The reservations of builds must leave room for functions that run, also on a machine with less than `[build] memory`.
         rules.memory = rules.memory.min((node.internal_memory)());
-        out.push(Order::Serve(Box::new(for_supervisor(own, serving, Arc::new(rules)))));
+        let installed = for_supervisor(own, serving, Arc::new(rules));
+        out.push(Order::Serve(Box::new(installed), None));
     }
 
     /// Installs a function again, and its dependencies if they are missing; with `clean` in any case. The caller is answered when
-    /// the function is installed or refused. Returns false if there is no function of that name.
-    pub fn build_again(&mut self, function: &FunctionName, clean: bool, caller: CallerNumber) -> bool {
+    /// the function is installed or refused. Returns false if there is no function of that name. `is_cancelled` says whether a run
+    /// was cancelled and has not ended yet: the earlier callers are answered at the end of such a build, and this one after the next.
+    pub fn build_again(
+        &mut self,
+        function: &FunctionName,
+        clean: bool,
+        caller: CallerNumber,
+        is_cancelled: impl Fn(InvocationId) -> bool,
+    ) -> bool {
         let Some(files) = self.registry.get(function).map(|known| known.candidate.clone()) else {
             return false;
         };
         // A person asks, so a remembered result of the syntax check does not count.
         self.installer.checks.forget(function);
         if clean {
-            self.clean_builds.want(function.clone());
+            self.clean_builds.insert(function.clone());
         }
-        self.build_callers.push((function.clone(), caller));
+        let cancelled = self.builds.build_of(function).filter(|id| is_cancelled(*id));
+        let callers = self.build_callers.iter_mut();
+        let earlier = callers.filter(|one| one.function == *function && one.after != cancelled);
+        earlier.for_each(|one| one.cancelled = one.cancelled.or(cancelled));
+        self.build_callers.push(BuildCaller {
+            function: function.clone(),
+            number: caller,
+            after: cancelled,
+            cancelled: None,
+        });
         self.sources.ask(function);
         self.installer.requeue(files);
         true

@@ -31,6 +31,7 @@
 //! - `installed`: files and copies that are installed
 //! - `refused`: files and copies that cannot be used
 //! - `internal_runs`: builds and checks, which run as functions of fnd's own
+//! - `clean_builds`: builds from scratch that a person asks for
 //! - `people`: what people do with releases
 //! - `serving`: versions that serve, get a share of the calls, or cannot be loaded
 //! - `disk`: which versions stay on the disk
@@ -38,16 +39,15 @@
 //!
 //! Files with books:
 //! - `all_releases`: the releases of all functions, and the callers who wait for one
-//! - `clean_builds`: builds from scratch that a person asks for
 //! - `builds`: which dependencies of functions are installed next
 //! - `checks`: which files have their syntax checked before they serve
-//! - `consumers`: which function has which consumer of NATS, and functions whose consumer another one has
+//! - `consumers`: which function has which consumer of NATS, and functions whose consumer belongs to another function
 //! - `hooks`: which functions call which, and functions that would close a cycle
 //! - `installer`: the queue of functions to install, a bounded number at a time
 //! - `registry`: all functions
 //! - `release`: the releases of a function: which serves, which is held, what is installed next
 //! - `retries`: retries of files that were refused for a reason outside of the file
-//! - `routes`: which function has which route, and functions whose route another one has
+//! - `routes`: which function has which route, and functions whose route belongs to another function
 //! - `sources`: when code that comes from a source is fetched again
 //! - `versions`: which installed versions of each function are on the disk, and which of them may be deleted
 //! - `waiting_builds`: the files that wait for builds, and the ends of builds
@@ -57,8 +57,8 @@
 //! - `check_problem`: the problem that a check has found
 //! - `function`: a function as it was judged last
 //! - `installed_version`: a version with its manifest
-//! - `order`: what the driver does
-//! - `rules`: makes the rules of the supervisor from a manifest
+//! - `manifest_rules`: makes the rules of the supervisor from a manifest
+//! - `order`: the orders that the driver carries out
 //! - `source_files`: where the files of a function are
 
 mod all_releases;
@@ -77,6 +77,7 @@ mod installed;
 pub mod installed_version;
 pub mod installer;
 mod internal_runs;
+pub mod manifest_rules;
 pub mod order;
 mod people;
 mod refused;
@@ -84,7 +85,6 @@ pub mod registry;
 pub mod release;
 mod retries;
 mod routes;
-pub mod rules;
 mod serving;
 mod source_files;
 pub mod sources;
@@ -100,6 +100,7 @@ pub use check_end::CheckEnd;
 pub use internal_runs::checker;
 pub use order::{CallerNumber, InstallResult, Order, UploadSeen};
 pub use people::{ChangeResult, ReleaseChange, ReleaseRequest};
+pub use refused::diagnostic;
 pub use refused::refused_by_0_1;
 pub use source_files::SourceFiles;
 
@@ -107,10 +108,9 @@ use crate::access::Author;
 use crate::run::Now;
 use crate::triggers::event::subscription::Subscriptions;
 use all_releases::AllReleases;
-use clean_builds::CleanBuilds;
 use consumers::FunctionConsumers;
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_wire::ids::{FunctionName, Version};
+use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use hooks::FunctionHooks;
 use installed_version::ServingVersion;
 use installer::Installer;
@@ -128,9 +128,9 @@ use waiting_builds::WaitingBuilds;
 pub struct NodeFacts<'a> {
     /// The name of this machine.
     pub host: &'a str,
-    /// The time.
+    /// The time of the fact that is being handled.
     pub now: Now,
-    /// The functions directories.
+    /// The paths of the functions directories, in their order.
     pub dirs: &'a [String],
     /// Whether the running spawner is that of fnd 0.1, which can neither fetch code nor prepare checks.
     pub is_spawner_of_0_1: bool,
@@ -140,6 +140,8 @@ pub struct NodeFacts<'a> {
     pub internal_memory: &'a dyn Fn() -> u64,
     /// Returns whether a function has a run that is not over.
     pub is_live: &'a dyn Fn(&FunctionName) -> bool,
+    /// Returns whether a run was cancelled and has not ended yet.
+    pub is_cancelled: &'a dyn Fn(InvocationId) -> bool,
     /// Finds the author of files; the flag says that root owns all of them.
     pub author: &'a dyn Fn(&SourceFiles, bool) -> Author,
 }
@@ -153,8 +155,19 @@ pub struct Running {
     pub canary: Option<Version>,
 }
 
-/// The life of the versions of all functions.
+/// A caller who waits until a function is installed or refused.
 #[derive(Debug)]
+struct BuildCaller {
+    function: FunctionName,
+    number: CallerNumber,
+    /// The cancelled build that was still ending when the caller asked: the caller waits for the next one.
+    after: Option<InvocationId>,
+    /// The build that the caller has asked for, if it was cancelled and another caller has asked after that.
+    cancelled: Option<InvocationId>,
+}
+
+/// The life of the versions of all functions.
+#[derive(Debug, Default)]
 pub struct Lifecycle {
     /// The functions as they were judged last.
     pub registry: Registry,
@@ -177,17 +190,21 @@ pub struct Lifecycle {
     hooks: FunctionHooks,
     /// The table of the subscriptions that serve; absent: something has changed since it was made.
     subscriptions: Option<Rc<Subscriptions>>,
-    /// The functions with warnings about their calls (`[hooks]`, `[alert]`): the called function does not exist, or the hooks are
-    /// off.
+    /// The warnings of functions whose `[hooks]` or `[alert]` call no function: the called function does not exist, or
+    /// the hooks are off.
     to_nobody: BTreeMap<FunctionName, Vec<Diagnostic>>,
-    /// The functions whose dependencies are built from scratch.
-    clean_builds: CleanBuilds,
-    /// The functions whose secrets or interpreters have changed. If their file is refused, the release that serves follows them alone.
+    /// The functions whose next installation asks the spawner for a build of their dependencies from scratch, until the spawner has
+    /// answered. If the answer does not count, the next installation asks again.
+    clean_builds: BTreeSet<FunctionName>,
+    /// The trees that are built from scratch, each with the tree that it replaces, if that is known.
+    trees_from_scratch: BTreeMap<Version, Option<Version>>,
+    /// The functions whose secrets or interpreters have changed. If the file of such a function is refused, the release
+    /// that serves is installed again from its copy, so that it gets the new secret or interpreter.
     renewed: BTreeSet<FunctionName>,
     /// Answers of the spawner about files, by request, until the catalog has said whether the files are still the same.
     judged: HashMap<u32, InstallAnswer>,
     /// The callers who wait until a function is installed or refused.
-    build_callers: Vec<(FunctionName, CallerNumber)>,
+    build_callers: Vec<BuildCaller>,
     /// Whether the directories have been quiet since the last change in them.
     quiet: bool,
     /// Whether a version was installed since the supervisor learned last that the directories are quiet.
@@ -201,24 +218,9 @@ impl Lifecycle {
     pub fn new(releases: Vec<(FunctionName, Releases)>, versions: Versions, real: fn(&str) -> String) -> Self {
         Self {
             registry: Registry::new(real),
-            installer: Installer::default(),
-            builds: WaitingBuilds::default(),
-            sources: Sources::default(),
             releases: AllReleases::new(releases),
             versions,
-            to_prune: BTreeSet::new(),
-            authors: BTreeMap::new(),
-            routes: FunctionRoutes::default(),
-            consumers: FunctionConsumers::default(),
-            hooks: FunctionHooks::default(),
-            subscriptions: None,
-            to_nobody: BTreeMap::new(),
-            clean_builds: CleanBuilds::default(),
-            renewed: BTreeSet::new(),
-            judged: HashMap::new(),
-            build_callers: Vec::new(),
-            quiet: false,
-            unsettled: false,
+            ..Self::default()
         }
     }
 
@@ -242,7 +244,8 @@ impl Lifecycle {
         function.serving(before)
     }
 
-    /// Says whether a release of a function serves that could not be installed since fnd started. fnd tries again to install it.
+    /// Says whether the ledger has a serving release of a function that could not be installed since fnd started. fnd
+    /// tries again to install it.
     #[must_use]
     pub fn lacks_release(&self, name: &FunctionName) -> bool {
         let stored = self.releases.get(name).and_then(Releases::serving);
@@ -265,6 +268,6 @@ impl Lifecycle {
     /// Forgets the callers who have left.
     pub fn forget_callers(&mut self, has_left: impl Fn(CallerNumber) -> bool) {
         self.releases.forget_callers(&has_left);
-        self.build_callers.retain(|(_, caller)| !has_left(*caller));
+        self.build_callers.retain(|caller| !has_left(caller.number));
     }
 }

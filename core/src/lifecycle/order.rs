@@ -18,11 +18,9 @@ pub type InstallResult = Result<Version, String>;
 pub enum Order {
     /// Has the supervisor handle an event.
     Supervise(Event),
-    /// Has the supervisor install a version that serves from now on, or after its trial. The driver adds the id of the run that
-    /// the version may start.
-    Serve(Box<InstalledVersion>),
-    /// Has the supervisor install a version that gets a share of the calls, in percent. The driver adds an id here, too.
-    Share(Box<InstalledVersion>, u32),
+    /// Has the supervisor install a version that serves from now on, or after its trial; with a number, one that gets only this
+    /// share of the calls, in percent. The driver adds the id of the run that the version may start.
+    Serve(Box<InstalledVersion>, Option<u32>),
     /// Asks the catalog whether the files of a request have not changed; [`Lifecycle::confirmed`](super::Lifecycle::confirmed)
     /// must follow.
     Confirm(u32, SourceFiles),
@@ -38,13 +36,8 @@ pub enum Order {
     Lend(Lane, Version),
     /// Starts the build in a lane, or waits for the end of the one that an earlier fnd has started there.
     Build(Lane),
-    /// Starts the next run of checks, if none runs: [`Lifecycle::next_checks`](super::Lifecycle::next_checks).
-    RunChecks,
     /// Starts a run of checks with this input.
     Check(Vec<u8>),
-    /// Deletes the versions of `fnd-check` that are not needed any more:
-    /// [`Lifecycle::prune_checks`](super::Lifecycle::prune_checks).
-    PruneChecks,
     /// Deletes the surplus versions of a function: [`Lifecycle::prune`](super::Lifecycle::prune).
     Prune(FunctionName),
     /// Ends the canary that the supervisor has, if the lifecycle has another one or none:
@@ -57,7 +50,7 @@ pub enum Order {
     Settle,
     /// Stores which versions of a function are installed.
     StoreVersions(FunctionName, Vec<Version>),
-    /// Answers a caller.
+    /// Answers a caller who waits until a function is installed or refused.
     Answer(CallerNumber, InstallResult),
     /// Tells an upload the result of installing its files.
     UploadSeen(FunctionName, UploadSeen),
@@ -71,15 +64,8 @@ pub enum Order {
     Status(FunctionName),
     /// Asks for the secrets that a function uses outside of its runs.
     AskForSecrets(FunctionName),
-    /// Reports that new content of a function cannot serve; `serving`: an earlier version goes on.
-    ReportRefused {
-        /// The function.
-        function: FunctionName,
-        /// Why, in one line.
-        error: String,
-        /// Whether an earlier version goes on.
-        serving: bool,
-    },
+    /// Reports that new content of a function cannot serve, and why in one line. The flag says that an earlier version goes on.
+    ReportRefused(FunctionName, String, bool),
     /// Reports news of a function.
     News(FunctionName, FunctionNews),
 }
@@ -87,10 +73,10 @@ pub enum Order {
 /// The result of installing the files of an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadSeen {
-    /// They are installed.
+    /// The files are installed.
     Installed,
-    /// They cannot be used.
+    /// The files cannot be used.
     Refused,
-    /// They are gone.
+    /// The files are gone.
     Removed,
 }

@@ -25,7 +25,7 @@ pub enum ReleaseChange {
 /// A change that a person asks for, with the facts that it depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct ReleaseRequest<'c> {
-    /// The change.
+    /// The change that the person asks for.
     pub change: &'c ReleaseChange,
     /// The versions that the supervisor has besides the one that serves.
     pub running: Running,
@@ -77,17 +77,14 @@ impl Lifecycle {
         caller: CallerNumber,
         out: &mut Vec<Order>,
     ) -> Result<ChangeResult, NotHeld> {
-        let before = self.releases_of(function)?;
-        let has_canary = before.canary().is_some();
-        // The change is applied to a clone first: if it cannot be made, the callers who wait go on waiting.
-        let about = apply(&mut before.clone(), change)?;
+        let has_canary = self.releases_of(function)?.canary().is_some();
+        let about = self.releases.change(function, |releases| apply(releases, change))?;
         if matches!(change.change, ReleaseChange::Hold(..)) {
             // Somebody who waits for another release is answered: this one is asked for in its place.
             let replaced = Err("another release was asked for meanwhile".to_owned());
             self.releases.answer(function, &replaced, out);
         }
         let is_live = about.is_some() && self.live(function) == about;
-        self.releases.change(function, |releases| apply(releases, change))?;
         let (awaited, state) = match change.change {
             ReleaseChange::Hold(..) => {
                 // The hold has ended the canary, which the supervisor still has.
@@ -120,7 +117,7 @@ impl Lifecycle {
         };
         let version = about.ok_or(NotHeld::NoRelease(NoRelease::None))?;
         self.releases.wait(function, awaited, caller);
-        self.enqueue_copy(function, version);
+        self.enqueue_copy(function, Some(version));
         out.push(Order::Settle);
         Ok(ChangeResult::Asked(version, state))
     }
@@ -133,14 +130,15 @@ impl Lifecycle {
         let serving = releases.serving();
         if releases.wants_file() {
             self.enqueue_file(function);
-        } else if let (Some(serving), Some((_, false))) = (serving, running.trial) {
+        } else if let Some((_, false)) = running.trial {
             // Nothing holds the release on trial any more. Installing the release that serves ends the trial.
             self.enqueue_copy(function, serving);
         }
     }
 }
 
-/// Applies a change to the releases of a function. Returns the release that it is about.
+/// Applies a change to the releases of a function. Returns the release that it is about. If the change cannot be made, the releases
+/// stay as they are.
 fn apply(releases: &mut Releases, change: ReleaseRequest<'_>) -> Result<Option<Version>, NotHeld> {
     let begins = matches!(change.change, ReleaseChange::Hold(..) | ReleaseChange::Canary(_));
     if begins && change.is_spawner_of_0_1 {
@@ -155,7 +153,12 @@ fn apply(releases: &mut Releases, change: ReleaseRequest<'_>) -> Result<Option<V
         }
         ReleaseChange::EndHold if releases.end_hold() => return Ok(None),
         ReleaseChange::EndHold => return Err(NotHeld::NothingHeld),
-        ReleaseChange::Canary(percent) => releases.try_canary(asked_canary(*percent)),
+        // Its own manifest says when it is promoted; that is read when its copy is installed.
+        ReleaseChange::Canary(percent) => releases.try_canary(CanaryRules {
+            percent: *percent,
+            promote_after_ms: None,
+            max_failures: 0,
+        }),
         ReleaseChange::Promote => releases.promote(change.now_ms),
         ReleaseChange::StopCanary => releases.end_canary(change.now_ms, None),
     };
@@ -175,14 +178,4 @@ fn held_version(releases: &Releases, kind: HoldKind, name: Option<&str>) -> Resu
         return Err(NotHeld::Serves(short(version)));
     }
     Ok(version)
-}
-
-/// Returns the rules of a canary that a person begins. Its own manifest says when it is promoted; that is read when its copy
-/// is installed.
-fn asked_canary(percent: u32) -> CanaryRules {
-    CanaryRules {
-        percent,
-        promote_after_ms: None,
-        max_failures: 0,
-    }
 }

@@ -3,6 +3,7 @@
 use super::answers::{VersionChange, read_document};
 use super::check_problem::problem as syntax_problem;
 use super::function::UNFETCHED;
+use super::installer::RequestKind;
 use super::order::Order;
 use super::release::{Releases, short};
 use super::{Lifecycle, SourceFiles};
@@ -28,33 +29,27 @@ impl Lifecycle {
         let function = files.function.clone();
         let document = refused.document.take();
         let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
-        if let Some(asked) = files.copy() {
-            let retry = (!refused.problems.is_empty()).then_some(mono);
-            return self.copy_refused(&function, asked, (&reason(refused, verdict), retry), out);
-        }
         // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
         // files.
-        let is_retry = if refused.problems.is_empty() {
-            self.installer.is_final(&files);
-            false
-        } else {
-            self.installer.refused(files.clone(), mono)
-        };
+        let retry = (!refused.problems.is_empty()).then_some(mono);
+        if let Some(asked) = files.copy() {
+            return self.copy_refused(&function, asked, (&reason(refused, verdict), retry), out);
+        }
+        let is_retry = self.installer.is_over(&files, retry);
         let before = self.error_of(&function);
-        let error = self.registry.refused(files, refused, verdict);
+        let problems = refused.problems.into_iter().map(diagnostic).collect();
+        let error = self.wrong_content(files, verdict, problems);
         self.decide_refused(&function);
         // Code that was fetched again and is refused again is no news.
         let is_same = self.sources.is_poll(&function) && before.as_ref() == Some(&error);
-        Some(self.change_refused(&function, error, !is_retry && !is_same))
+        Some(VersionChange::Refused(error, !is_retry && !is_same))
     }
 
     /// Handles the answer that the spawner could not do what a request asked for, for a reason outside of the files.
     pub fn failed(&mut self, request: u32, message: &str, mono: Duration, out: &mut Vec<Order>) {
-        if self.installer.checks.was_asked(request) {
+        if self.installer.is_of_kind(request, RequestKind::Check) {
             return self.check_refused(request, message);
         }
-        // The retry asks for a build from scratch again.
-        self.clean_builds.was_asked(request);
         let Some(files) = self.installer.answered(request) else {
             return;
         };
@@ -71,12 +66,10 @@ impl Lifecycle {
                 if self.live(&function).is_none() {
                     self.decide_refused(&function);
                 }
-                Some(self.change_refused(&function, error, false))
+                Some(VersionChange::Refused(error, false))
             }
         };
-        if let Some(change) = change {
-            self.changed(function, (change, is_file), out);
-        }
+        self.changed(function, change, is_file, out);
     }
 
     /// Handles a copy that cannot be installed. `retry` is the time now if the reason may disappear without a change of the
@@ -102,23 +95,14 @@ impl Lifecycle {
         }
         let name = short(asked);
         let error = format!("release {name}, which is to serve, cannot be installed: {why}");
-        let is_needed = self
-            .releases
-            .get(function)
-            .is_some_and(|releases| releases.wants_copy(asked));
+        let known = self.releases.get(function);
+        let is_needed = known.is_some_and(|releases| releases.wants_copy(asked));
         let copy = SourceFiles::of_copy(function.clone(), asked);
-        let is_retry = match retry.filter(|_| is_needed) {
-            Some(mono) => self.installer.refused(copy, mono),
-            None => {
-                self.installer.is_final(&copy);
-                false
-            }
-        };
+        let is_retry = self.installer.is_over(&copy, retry.filter(|_| is_needed));
         // After the retry is planned: no retry is while another copy of the function is queued.
         let known = self.releases.get(function);
-        if let Some(promoted) = known.and_then(|releases| releases.promoted_instead_of(asked)) {
-            self.enqueue_copy(function, promoted);
-        }
+        let promoted = known.and_then(|releases| releases.promoted_instead_of(asked));
+        self.enqueue_copy(function, promoted);
         let Some(error) = self.registry.copy_refused(function, error.clone()) else {
             // The status shows why the file cannot serve, so this is only in the journal.
             if !is_retry {
@@ -126,7 +110,7 @@ impl Lifecycle {
             }
             return None;
         };
-        Some(self.change_refused(function, error, !is_retry))
+        Some(VersionChange::Refused(error, !is_retry))
     }
 
     /// Handles a file that cannot be used for this reason.
@@ -139,7 +123,7 @@ impl Lifecycle {
         let function = files.function.clone();
         let error = self.registry.unusable(files, interpreters, vec![problem]);
         self.decide_refused(&function);
-        self.change_refused(&function, error, true)
+        VersionChange::Refused(error, true)
     }
 
     /// Handles dependencies that cannot be installed; the version that serves goes on. The first line of `why` is the reason, the
@@ -164,15 +148,13 @@ impl Lifecycle {
             let problem = Diagnostic::error(code, reason).in_file(&path).with_help(help);
             let problem = lines.fold(problem, Diagnostic::with_note);
             let before = self.error_of(&function);
-            let error = self.wrong_content(files, verdict, problem);
+            let error = self.wrong_content(files, verdict, vec![problem]);
             self.decide_refused(&function);
             // The same error again is no news: a poll fetches the code again and again.
             let is_news = before.as_ref() != Some(&error);
-            Some(self.change_refused(&function, error, is_news))
+            Some(VersionChange::Refused(error, is_news))
         };
-        if let Some(change) = change {
-            self.changed(function, (change, is_file), out);
-        }
+        self.changed(function, change, is_file, out);
     }
 
     /// Refuses a file whose code is wrong; the version that serves goes on. If a person has asked for this release, that request
@@ -195,51 +177,50 @@ impl Lifecycle {
         let problem = syntax_problem(&path, &entry, output);
         let why = problem.text();
         let before = self.error_of(&function);
-        let error = self.wrong_content(files, Some(verdict), problem);
+        let error = self.wrong_content(files, Some(verdict), vec![problem]);
         let hold = self.releases.get(&function).and_then(Releases::hold);
         let is_asked = hold.is_some_and(|hold| hold.version == version && !hold.established);
-        self.releases.change(&function, |releases| {
+        let content = (version, installed.load_key);
+        let copy = self.releases.change(&function, |releases| {
             releases.failed(version, &why);
             releases.is_no_canary(version);
+            releases.file_is_wrong(content)
         });
         if is_asked {
             self.releases.answer(&function, &Err(why), out);
         }
-        let content = (version, installed.load_key);
-        let copy = self
-            .releases
-            .change(&function, |releases| releases.file_is_wrong(content));
-        if let Some(copy) = copy {
-            self.enqueue_copy(&function, copy);
-        }
-        self.change_refused(&function, error.clone(), before != Some(error))
+        self.enqueue_copy(&function, copy);
+        VersionChange::Refused(error.clone(), before != Some(error))
     }
 
-    /// Stores why content cannot serve that the judge has accepted. Returns the error in one line.
-    fn wrong_content(&mut self, files: SourceFiles, verdict: Option<Verdict>, problem: Diagnostic) -> String {
-        let (mut diagnostics, interpreters) = verdict
+    /// Stores why content cannot serve: these problems, and those that the judge has found. Returns the error in one line.
+    fn wrong_content(&mut self, files: SourceFiles, verdict: Option<Verdict>, mut problems: Vec<Diagnostic>) -> String {
+        let (judged, interpreters) = verdict
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();
-        diagnostics.insert(0, problem);
-        self.registry.unusable(files, &interpreters, diagnostics)
+        problems.extend(judged);
+        self.registry.unusable(files, &interpreters, problems)
     }
 
     /// Queues the copy that serves in place of a file that was refused.
     pub(super) fn decide_refused(&mut self, function: &FunctionName) {
-        if let Some(copy) = self.releases.change(function, Releases::file_refused) {
-            self.enqueue_copy(function, copy);
-        }
+        let copy = self.releases.change(function, Releases::file_refused);
+        self.enqueue_copy(function, copy);
     }
 
     fn error_of(&self, function: &FunctionName) -> Option<String> {
         self.registry.get(function)?.findings.error.clone()
     }
+}
 
-    /// Returns the change of a function that was refused; `report` says whether people are told.
-    fn change_refused(&self, function: &FunctionName, error: String, report: bool) -> VersionChange {
-        let serving = self.registry.get(function).is_some_and(|known| known.newest.is_some());
-        VersionChange::Refused { error, report, serving }
+/// Converts a problem of the spawner to a diagnostic like the judge's.
+#[must_use]
+pub fn diagnostic(problem: Problem) -> Diagnostic {
+    let found = Diagnostic::error("file", problem.message).in_file(&problem.file);
+    if problem.help.is_empty() {
+        return found;
     }
+    found.with_help(problem.help)
 }
 
 /// Returns the path of a function's source.

@@ -3,21 +3,21 @@
 use super::SourceFiles;
 use super::function::{Findings, Function, Lasting};
 use super::installed_version::{ServingVersion, SharedParts};
-use super::rules::rules;
+use super::manifest_rules::rules;
 use crate::interned::packed;
 use crate::run::Rules;
-use fnd_manifest::diagnostic::{Diagnostic, Severity};
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::Verdict;
 use fnd_manifest::warning::Warning;
-use fnd_wire::frame::{Installed, Problem, Refused, SET_ASIDE};
+use fnd_wire::frame::{Installed, SET_ASIDE};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::{is_builder, is_own};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Every function by name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Registry {
     /// Boxed, because the nodes of the map have room for twice as many values as there are.
     all: BTreeMap<FunctionName, Box<Function>>,
@@ -36,11 +36,8 @@ impl Registry {
     #[must_use]
     pub fn new(real: fn(&str) -> String) -> Self {
         Self {
-            all: BTreeMap::new(),
-            changed: false,
-            manifests_changed: false,
-            homes_set_aside: BTreeSet::new(),
             alike: SharedParts::new(real),
+            ..Self::default()
         }
     }
 
@@ -87,7 +84,11 @@ impl Registry {
     }
 
     /// Returns an installed version as it was judged; nothing if it was judged without a manifest.
-    pub(super) fn version(&mut self, installed: &Installed, verdict: &Verdict) -> Option<ServingVersion> {
+    pub(super) fn version(
+        &mut self,
+        installed: (&Installed, Option<Version>),
+        verdict: &Verdict,
+    ) -> Option<ServingVersion> {
         ServingVersion::of(installed, verdict, &mut self.alike)
     }
 
@@ -98,7 +99,7 @@ impl Registry {
 
     /// Forgets the real paths of interpreters, which may have changed.
     pub fn forget_interpreters(&mut self) {
-        self.alike.forget_interpreters();
+        self.alike.real_paths.clear();
     }
 
     /// Returns all functions, by name; not fnd's own.
@@ -145,11 +146,11 @@ impl Registry {
         self.homes_set_aside.remove(name);
     }
 
-    /// Stores an installed version; `serves` is the version that served until now.
+    /// Stores an installed version with the tree of its dependencies; `serves` is the version that served until now.
     pub fn installed(
         &mut self,
         candidate: SourceFiles,
-        installed: &Installed,
+        (installed, tree): (&Installed, Option<Version>),
         verdict: Verdict,
         serves: Option<Version>,
     ) -> Option<&ServingVersion> {
@@ -167,7 +168,7 @@ impl Registry {
             let warning = Diagnostic::warning(kind, problem.message);
             warning.in_file(&problem.file).with_help(problem.help)
         }));
-        let serving = Box::new(self.version(installed, &verdict)?);
+        let serving = Box::new(self.version((installed, tree), &verdict)?);
         let name = candidate.function.clone();
         let known = self.all.remove(&name);
         let lasting = known.as_deref().map(Function::lasting);
@@ -200,16 +201,6 @@ impl Registry {
         self.all.get(&name).and_then(|function| function.newest.as_deref())
     }
 
-    /// Stores the tree of a version of a function.
-    pub fn has_tree(&mut self, name: &FunctionName, version: Version, tree: Option<Version>) {
-        let function = self.all.get_mut(name);
-        let versions = function.map(|function| [&mut function.newest, &mut function.canary]);
-        let mut versions = versions.into_iter().flatten().flatten();
-        if let Some(serving) = versions.find(|serving| serving.version == version) {
-            serving.tree = tree.map(Box::new);
-        }
-    }
-
     /// Stores the version that gets a share of the calls, or that none does.
     pub fn set_canary(&mut self, name: &FunctionName, canary: Option<ServingVersion>) {
         if let Some(function) = self.all.get_mut(name) {
@@ -220,11 +211,11 @@ impl Registry {
         }
     }
 
-    /// Stores a version that was installed from its copy. What is known of the file stays: it has its own problems.
+    /// Stores a version that was installed from its copy. The findings about the file stay: it has its own problems.
     pub fn installed_copy(
         &mut self,
         name: &FunctionName,
-        installed: &Installed,
+        installed: (&Installed, Option<Version>),
         verdict: Verdict,
         serves: Option<Version>,
     ) {
@@ -261,25 +252,18 @@ impl Registry {
     }
 
     /// Stores the judged file of a function that may not serve now; the version that serves goes on. If the code could not be
-    /// fetched, that error stays until the code is fetched: fnd tries again and again, and each try is no news.
-    pub fn waits(&mut self, candidate: SourceFiles, verdict: Verdict) {
+    /// fetched, that error stays until the code is fetched: fnd tries again and again, and each try is no news. With `keeps_error`
+    /// every error stays.
+    pub fn waits(&mut self, candidate: SourceFiles, mut verdict: Verdict, keeps_error: bool) {
         let needs_fetch = verdict.to_fetch().is_some();
-        self.waits_with(candidate, verdict, |known| needs_fetch && known.is_unfetched());
-    }
-
-    /// Does the same as [`waits`](Self::waits) for code that a poll fetches again: every error stays until the poll is over.
-    pub fn waits_as_before(&mut self, candidate: SourceFiles, verdict: Verdict) {
-        self.waits_with(candidate, verdict, |known| known.findings.error.is_some());
-    }
-
-    fn waits_with(
-        &mut self,
-        candidate: SourceFiles,
-        mut verdict: Verdict,
-        keeps_error: impl FnOnce(&Function) -> bool,
-    ) {
         let known = self.all.get(&candidate.function);
-        let failed = known.filter(|known| keeps_error(known));
+        let failed = known.filter(|known| {
+            if keeps_error {
+                known.findings.error.is_some()
+            } else {
+                needs_fetch && known.is_unfetched()
+            }
+        });
         let is_of_copy = failed.is_some_and(|known| known.findings.is_of_copy);
         let error = failed.and_then(|known| {
             // The diagnostics explain the error, so both of them stay together.
@@ -326,15 +310,6 @@ impl Registry {
         self.alike.interpreters.share(both(interpreters, &running))
     }
 
-    /// Stores a refusal; the serving version goes on. Returns the error in one line.
-    pub fn refused(&mut self, candidate: SourceFiles, refused: Refused, verdict: Option<Verdict>) -> String {
-        let (judged, interpreters) = verdict
-            .map(|verdict| (verdict.diagnostics, verdict.interpreters))
-            .unwrap_or_default();
-        let found = refused.problems.into_iter().map(diagnostic);
-        self.unusable(candidate, &interpreters, found.chain(judged).collect())
-    }
-
     /// Stores why a function's newest content cannot serve; the serving version goes on. Returns the error in one line.
     pub fn unusable(
         &mut self,
@@ -366,18 +341,4 @@ fn both(first: &[String], second: &[String]) -> Vec<String> {
         }
     });
     all
-}
-
-/// Converts a problem of the spawner to a diagnostic like the judge's.
-#[must_use]
-pub fn diagnostic(problem: Problem) -> Diagnostic {
-    Diagnostic {
-        severity: Severity::Error,
-        code: "file".into(),
-        file: Some(problem.file),
-        place: None,
-        message: problem.message,
-        help: Some(problem.help).filter(|help| !help.is_empty()),
-        notes: Vec::new(),
-    }
 }

@@ -43,18 +43,14 @@ impl FunctionRoutes {
         author: Author,
         versions: impl IntoIterator<Item = &'a Manifest>,
     ) -> (Vec<SourceFiles>, BTreeSet<FunctionName>) {
-        let routes: Vec<_> = versions
-            .into_iter()
-            .flat_map(|manifest| manifest.http.clone())
-            .collect();
+        let versions = versions.into_iter();
+        let routes: Vec<_> = versions.flat_map(|manifest| manifest.http.clone()).collect();
         self.changed(function, !routes.is_empty());
         let Moved { freed, displaced } = self.owners.set(function, author, &routes);
-        let free = if freed {
-            std::mem::take(&mut self.refused)
-        } else {
-            BTreeMap::new()
-        };
-        (free.into_values().collect(), displaced)
+        if !freed {
+            return (Vec::new(), displaced);
+        }
+        (std::mem::take(&mut self.refused).into_values().collect(), displaced)
     }
 
     /// Drops the table if a function has or had routes: the next use makes it anew. Otherwise the table stays, because making one

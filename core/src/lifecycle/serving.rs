@@ -15,7 +15,7 @@ impl Lifecycle {
     /// Handles a version that begins to serve.
     pub fn serves(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
         self.serves_another(function);
-        self.forget_earlier_calls(function, version, out);
+        self.set_hooks(function, Some(version), out);
         self.routes_of_serving(function, version);
         let releases = &mut self.releases;
         let canary = releases.get(function).and_then(Releases::canary);
@@ -42,9 +42,7 @@ impl Lifecycle {
             releases.answer(function, &Err(why.to_owned()), out);
         }
         // The installation of this copy ends the trial.
-        if let Some(copy) = copy {
-            self.enqueue_copy(function, copy);
-        }
+        self.enqueue_copy(function, copy);
     }
 
     /// Handles a version that gets a share of the calls.
@@ -64,14 +62,12 @@ impl Lifecycle {
 
     /// Handles a failed attempt of a canary. After too many of them the canary is rolled back.
     pub fn canary_failed(&mut self, function: &FunctionName, now_ms: u64, out: &mut Vec<Order>) {
-        let Some(why) = self.releases.change(function, Releases::canary_failed) else {
-            return;
-        };
-        let fault = Some(why.clone());
-        let ended = self
-            .releases
-            .change(function, |releases| releases.end_canary(now_ms, fault));
-        if let Ok(version) = ended {
+        let ended = self.releases.change(function, |releases| {
+            let why = releases.canary_failed()?;
+            let version = releases.end_canary(now_ms, Some(why.clone())).ok()?;
+            Some((version, why))
+        });
+        if let Some((version, why)) = ended {
             self.releases.answer(function, &Err(why.clone()), out);
             out.push(Order::FollowCanary(function.clone()));
             let news = FunctionNews::CanaryRolledBack(version, why);
@@ -100,7 +96,7 @@ impl Lifecycle {
         let on_trial = running.trial.map(|(version, _)| version);
         let has = running.canary == Some(wanted) || on_trial == Some(wanted);
         if !has && self.installer.checks.waiting(function).is_none() {
-            self.enqueue_copy(function, wanted);
+            self.enqueue_copy(function, Some(wanted));
         }
     }
 

@@ -6,7 +6,7 @@ use fnd_wire::ids::{FunctionName, Version};
 /// A function's files.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SourceFiles {
-    /// The function.
+    /// The function that the files make.
     pub function: FunctionName,
     /// Index of the functions directory; [`STORED`] for the copy of an installed version.
     pub directory: u16,

@@ -14,6 +14,7 @@ use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::{Manifest, calls};
 use fnd_manifest::judge::Verdict;
 use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 impl Lifecycle {
@@ -32,13 +33,7 @@ impl Lifecycle {
     /// Replaces the routes and consumers of a function by those of its versions, or by none if it is gone. Queues the functions for
     /// which that changes something.
     pub(super) fn set_routes(&mut self, function: &FunctionName, author: Author, out: &mut Vec<Order>) {
-        let known = self.registry.get(function);
-        let manifests = known.into_iter().flat_map(newest_and_before);
-        let (mut again, displaced) = self.routes.set(function, author, manifests);
-        again.extend(
-            self.consumers
-                .set(function, known.into_iter().flat_map(newest_and_before)),
-        );
+        let (mut again, displaced) = self.set_owned(function, author, None);
         for name in &displaced {
             let text = format!("it loses a route: a function of root, `{function}`, has it now");
             out.push(Order::News(name.clone(), FunctionNews::Warning(text)));
@@ -47,15 +42,26 @@ impl Lifecycle {
         self.installer.enqueue(again);
     }
 
-    /// Frees the routes and consumers of the earlier version, because this version serves now. Functions that lose a route to this one were told when it was
-    /// installed.
+    /// Frees the routes and consumers of the earlier version, because this version serves now. Functions that lose a route to this
+    /// one were told when it was installed.
     pub(super) fn routes_of_serving(&mut self, function: &FunctionName, version: Version) {
-        let author = self.author(function);
-        let known = self.registry.get(function);
-        let manifests = || known.into_iter().flat_map(move |known| of_serving(known, version));
-        let (mut free, _) = self.routes.set(function, author, manifests());
-        free.extend(self.consumers.set(function, manifests()));
+        let (free, _) = self.set_owned(function, self.author(function), Some(version));
         self.installer.enqueue(free);
+    }
+
+    /// Replaces the routes and consumers of a function by those of its versions; without the earlier version once `serving` serves.
+    /// Returns the functions to install again, and the names of those that lose a route.
+    fn set_owned(
+        &mut self,
+        function: &FunctionName,
+        author: Author,
+        serving: Option<Version>,
+    ) -> (Vec<SourceFiles>, BTreeSet<FunctionName>) {
+        let known = self.registry.get(function).into_iter();
+        let versions = known.flat_map(|known| manifests_of(known, serving));
+        let (mut free, displaced) = self.routes.set(function, author, versions.clone());
+        free.extend(self.consumers.set(function, versions));
+        (free, displaced)
     }
 
     /// Sets the path of `[http] events`, which no function can have. If it has changed, functions that have it, or that
@@ -116,47 +122,36 @@ impl Lifecycle {
 
     /// Drops the tables of routes and subscriptions, because another version of a function serves.
     pub(super) fn serves_another(&mut self, function: &FunctionName) {
-        let known = self.registry.get(function).into_iter();
-        let has_routes = known
-            .flat_map(newest_and_before)
-            .any(|manifest| !manifest.http.is_empty());
+        let has_routes = self.has(function, |manifest| !manifest.http.is_empty());
         self.routes.changed(function, has_routes);
         self.subscriptions_changed(function);
     }
 
     /// Drops the table of subscriptions, if a version of a function has some.
     pub(super) fn subscriptions_changed(&mut self, function: &FunctionName) {
-        let known = self.registry.get(function).into_iter();
-        if known
-            .flat_map(newest_and_before)
-            .any(|manifest| !manifest.event.is_empty())
-        {
+        if self.has(function, |manifest| !manifest.event.is_empty()) {
             self.subscriptions = None;
         }
     }
 
-    /// Replaces the calls of a function by those of its versions, or by none if it is gone. Functions that were refused for calls
-    /// that are gone now are installed again.
-    pub(super) fn set_hooks(&mut self, function: &FunctionName, out: &mut Vec<Order>) {
-        let known = self.registry.get(function).into_iter();
-        let free = self.hooks.set(function, known.flat_map(newest_and_before), out);
-        self.installer.enqueue(free);
+    fn has(&self, function: &FunctionName, has: impl Fn(&Manifest) -> bool) -> bool {
+        let known = self.registry.get(function);
+        known.is_some_and(|known| manifests_of(known, None).any(has))
     }
 
-    /// Forgets the calls of the earlier version, because this version serves now. Functions that were refused for them are
-    /// installed again.
-    pub(super) fn forget_earlier_calls(&mut self, function: &FunctionName, version: Version, out: &mut Vec<Order>) {
-        let Some(known) = self.registry.get(function) else {
-            return;
-        };
-        let free = self.hooks.set(function, of_serving(known, version), out);
+    /// Replaces the calls of a function by those of its versions, or by none if it is gone; without the earlier version once `serving`
+    /// serves. Functions that were refused for calls that are gone now are installed again.
+    pub(super) fn set_hooks(&mut self, function: &FunctionName, serving: Option<Version>, out: &mut Vec<Order>) {
+        let known = self.registry.get(function).into_iter();
+        let calls = known.flat_map(|known| manifests_of(known, serving));
+        let free = self.hooks.set(function, calls, out);
         self.installer.enqueue(free);
     }
 
     /// Says whether the hooks of a function are off.
     #[must_use]
     pub fn are_hooks_off(&self, function: &FunctionName) -> bool {
-        self.hooks.is_off(function)
+        self.hooks.graph.is_off(function)
     }
 
     /// Returns the warnings about what a function calls: hooks that are off, and functions that do not exist.
@@ -191,15 +186,11 @@ impl Lifecycle {
 }
 
 /// Returns the manifests whose routes and calls belong to a function. While the newest version is on trial, the version before it serves
-/// with its own. A canary has none until it serves: root's function would take a route from another one that nobody then serves.
-fn newest_and_before(function: &Function) -> impl Iterator<Item = &Manifest> {
-    let versions = function.newest.iter().chain(&function.before);
-    versions.map(|version| &*version.manifest)
-}
-
-/// Returns the manifests as [`newest_and_before`] does, once `serving` serves: without an earlier version.
-fn of_serving(function: &Function, serving: Version) -> impl Iterator<Item = &Manifest> {
-    let before = function.before.iter().filter(move |before| before.version == serving);
+/// with its own; once `serving` serves, another version before it has none. A canary has none until it serves: root's function would
+/// take a route from another one that nobody then serves.
+fn manifests_of(function: &Function, serving: Option<Version>) -> impl Iterator<Item = &Manifest> + Clone {
+    let before = function.before.iter();
+    let before = before.filter(move |before| serving.is_none_or(|serving| before.version == serving));
     let versions = function.newest.iter().chain(before);
     versions.map(|version| &*version.manifest)
 }

@@ -1,11 +1,13 @@
 //! Facts go in, and the orders are compared.
 //!
 //! Files:
+//! - `cancelled_builds`: builds that are asked for while a cancelled one ends
 //! - `clean_builds`: builds from scratch that a person asks for
 //! - `copies`: releases that are held, renewed or revived by their copies
 //! - `disturbed_builds`: builds that another process disturbs
 //! - `kept_versions`: versions that stay on the disk
 
+mod cancelled_builds;
 mod clean_builds;
 mod copies;
 mod disturbed_builds;
@@ -13,6 +15,7 @@ mod kept_versions;
 
 use super::answers::read_document;
 use super::builds::Lane;
+use super::installer::RequestKind;
 use super::order::Order;
 use super::registry::Registry;
 use super::waiting_builds::BuildEnd;
@@ -79,6 +82,7 @@ fn node(seconds: u64) -> NodeFacts<'static> {
         lanes: 1,
         internal_memory: &|| u64::MAX,
         is_live: &|_| false,
+        is_cancelled: &|_| false,
         author: &|_, _| Author::Root,
     }
 }
@@ -93,10 +97,10 @@ fn spelled(orders: &[Order]) -> String {
     let word = |order: &Order| match order {
         Order::Confirm(request, files) => Some(format!("confirm {request} {}", files.source)),
         Order::Rescan(number) => Some(format!("rescan {number}")),
-        Order::Serve(installed) => Some(format!("serve {}", number(installed.version))),
-        Order::Share(installed, percent) => Some(format!("share {} {percent}", number(installed.version))),
+        Order::Serve(installed, None) => Some(format!("serve {}", number(installed.version))),
+        Order::Serve(installed, Some(percent)) => Some(format!("share {} {percent}", number(installed.version))),
         Order::Supervise(Event::Refused { error, .. }) => Some(format!("refuse {error}")),
-        Order::ReportRefused { serving, .. } => Some(format!("report, serving {serving}")),
+        Order::ReportRefused(_, _, serving) => Some(format!("report, serving {serving}")),
         Order::Answer(caller, outcome) => Some(format!("answer {caller} {:?}", outcome.clone().map(number))),
         Order::UploadSeen(_, seen) => Some(format!("upload {seen:?}")),
         Order::Prune(_) => Some("prune".to_owned()),
@@ -205,7 +209,7 @@ fn homes_that_are_set_aside_are_known_without_a_walk() {
             ..installed(&candidate.function)
         };
         let verdict = read_document(&installed.document).unwrap();
-        registry.installed(candidate, &installed, verdict, None);
+        registry.installed(candidate, (&installed, None), verdict, None);
         let found = registry.homes_set_aside().map(|(name, _)| name.to_string());
         found.collect::<Vec<_>>()
     };
@@ -225,7 +229,7 @@ fn equal_manifests_are_stored_once_and_shown_with_their_own_entry() {
         let installed = installed(&candidate.function);
         let mut verdict: Verdict = read_document(&installed.document).unwrap();
         verdict.manifest.as_mut().unwrap().entry.clone_from(&candidate.source);
-        registry.installed(candidate, &installed, verdict, None);
+        registry.installed(candidate, (&installed, None), verdict, None);
     }
     let serving = |name| {
         let function = registry.get(&FunctionName::new(name).unwrap());
@@ -279,9 +283,24 @@ fn a_scan_is_not_settled_without_files_that_the_spawner_could_not_be_asked_for()
     for _ in 0..3 {
         let (_, files) = lifecycle.next_request(false).unwrap();
         assert_eq!(files, candidate("a"));
-        lifecycle.not_asked(files);
+        lifecycle.installer.not_asked(files);
         assert!(!lifecycle.installer.is_settled(scan));
         assert!(lifecycle.installer.has_work(&name("a")) && lifecycle.installer.has_work(&name("b")));
+    }
+}
+
+#[test]
+fn a_version_that_checks_is_needed_until_the_answer_to_the_request_for_it() {
+    let mut installer = Installer::default();
+    for (kind, is_needed) in [
+        (RequestKind::Check, true),
+        (RequestKind::Install, false),
+        (RequestKind::CleanBuild, false),
+    ] {
+        installer.asked(4, candidate("f"), kind);
+        assert_eq!(installer.needs_no_check(), !is_needed, "{kind:?}");
+        assert_eq!(installer.answered(4), Some(candidate("f")));
+        assert!(installer.needs_no_check());
     }
 }
 
@@ -516,7 +535,7 @@ fn an_edit_of_the_code_alone_changes_no_manifest() {
             ..installed(&name)
         };
         let verdict = read_document(&document_of(&name, code)).unwrap();
-        registry.installed(candidate("f"), &answer, verdict, Some(before));
+        registry.installed(candidate("f"), (&answer, None), verdict, Some(before));
         assert!(registry.take_changed());
         registry.take_manifests_changed()
     };
@@ -547,7 +566,9 @@ fn an_edit_of_a_function_without_routes_leaves_the_table_of_routes() {
         };
         let verdict: Verdict = read_document(&document_of(&candidate.function, code)).unwrap();
         let manifest = verdict.manifest.clone();
-        functions.registry.installed(candidate.clone(), &answer, verdict, None);
+        functions
+            .registry
+            .installed(candidate.clone(), (&answer, None), verdict, None);
         functions
             .routes
             .set(&candidate.function, Author::Root, manifest.as_ref());

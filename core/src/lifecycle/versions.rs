@@ -57,9 +57,8 @@ impl Versions {
     /// Returns whether a version of a function is installed, by this fnd or an earlier one.
     #[must_use]
     pub fn is_known(&self, function: &FunctionName) -> bool {
-        self.installed
-            .get(function)
-            .is_some_and(|installed| !installed.is_empty())
+        let installed = self.installed.get(function);
+        installed.is_some_and(|installed| !installed.is_empty())
     }
 
     /// Returns the functions that have at least one version, in the order of their names.
@@ -72,11 +71,8 @@ impl Versions {
     /// kept.
     #[must_use]
     pub fn has_surplus(&self, function: &FunctionName, keep: usize) -> bool {
-        keep == 0
-            || self
-                .installed
-                .get(function)
-                .is_some_and(|installed| installed.len() > keep)
+        let installed = self.installed.get(function);
+        keep == 0 || installed.is_some_and(|installed| installed.len() > keep)
     }
 
     /// Returns the versions to keep if others can be deleted: the newest `keep` and those in use. Returns nothing if no

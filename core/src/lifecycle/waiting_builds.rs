@@ -11,7 +11,7 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::Installed;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan::is_builder;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How many of the last lines of a failed installation are shown with the function.
 const LINES: usize = 5;
@@ -19,10 +19,11 @@ const LINES: usize = 5;
 /// The functions that wait for a build of their dependencies or their code.
 #[derive(Debug, Default)]
 pub struct WaitingBuilds {
-    builds: Builds,
+    /// The trees that are built, and the lanes in which they are.
+    pub(super) lanes: Builds,
     waiting: BTreeMap<Waiter, WaitingBuild>,
     /// The last tree of a function's file that could not be built, and why.
-    failed: HashMap<FunctionName, (Version, String)>,
+    pub(super) failed: HashMap<FunctionName, (Version, String)>,
     /// The newest build of each function.
     last: HashMap<FunctionName, InvocationId>,
     /// The builds that made trees, since fnd started.
@@ -71,27 +72,10 @@ impl BuildTask {
     }
 }
 
-/// An order of [`Builds`] with the files and versions that it is about. The lifecycle carries it out.
-#[derive(Debug)]
-pub enum LaneOrder {
-    /// Remove what builds have left in a lane; [`WaitingBuilds::sealed`] must follow. If a build of an earlier fnd runs there now,
-    /// [`WaitingBuilds::is_shared`] comes before it.
-    Clear(Lane),
-    /// Make a tree of the files that its build has left in the lane; [`WaitingBuilds::sealed`] must follow.
-    Seal(Lane, Version),
-    /// Build with this version of `fnd-build`; [`WaitingBuilds::started`], [`WaitingBuilds::clear_again`] or
-    /// [`WaitingBuilds::not_started`] must follow.
-    Build(Lane, Installed),
-    /// The tree exists: install these files and copies.
-    Install(Vec<WaitingBuild>),
-    /// The tree cannot be built, for this reason: refuse these files and copies. The version that serves goes on.
-    Refuse(Vec<WaitingBuild>, BuildFailure),
-}
-
 /// The end of an invocation of `fnd-build`.
 #[derive(Debug)]
 pub struct BuildEnd {
-    /// The invocation.
+    /// The invocation of `fnd-build` that has ended.
     pub id: InvocationId,
     /// Success, or why it has failed.
     pub outcome: Result<(), BuildFailure>,
@@ -168,16 +152,18 @@ impl WaitingBuilds {
         self.file_of(function).is_some()
     }
 
+    /// Returns the build that goes on for the file of a function.
+    #[must_use]
+    pub fn build_of(&self, function: &FunctionName) -> Option<InvocationId> {
+        self.lanes.invocation_of(self.file_of(function)?.tree)
+    }
+
     /// Returns the words of `status` for a function whose file waits for a build.
     #[must_use]
     pub fn words(&self, function: &FunctionName) -> Option<String> {
         let waiting = self.file_of(function)?;
         let since = instant::text(waiting.since_ms);
-        let file = Waiter {
-            function: function.clone(),
-            copy: false,
-        };
-        let has_begun = self.builds.invocation_for(&file).is_some();
+        let has_begun = self.build_of(function).is_some();
         let step = match (waiting.task, has_begun) {
             (BuildTask::Install, true) => "dependencies are being installed",
             (BuildTask::Install, false) => "dependencies wait for another installation",
@@ -207,14 +193,9 @@ impl WaitingBuilds {
         (*failed == tree).then_some(why)
     }
 
-    /// Handles a file of a function that was installed: an earlier failure does not count.
-    pub fn is_installed(&mut self, function: &FunctionName) {
-        self.failed.remove(function);
-    }
-
     /// Registers that a file or a copy waits for its tree; replaces what waited for its function before. `build` is the version
     /// of `fnd-build` that builds the tree, and `lanes` says how many trees are built at once.
-    pub fn needs(&mut self, waiting: WaitingBuild, build: Installed, lanes: u32) -> Vec<LaneOrder> {
+    pub fn needs(&mut self, waiting: WaitingBuild, build: Installed, lanes: u32) -> Vec<BuildOrder> {
         let (tree, first) = (waiting.tree, build.function.clone());
         self.versions.insert(tree, build);
         let waiter = Waiter {
@@ -222,53 +203,18 @@ impl WaitingBuilds {
             copy: waiting.file.copy().is_some(),
         };
         self.waiting.insert(waiter.clone(), waiting);
-        self.builds.allow(lanes);
-        let orders = self.builds.needs(waiter, tree, first);
+        self.lanes.allow(lanes);
+        let orders = self.lanes.needs(waiter, tree, first);
         self.note();
-        self.orders(orders)
-    }
-
-    /// Empties a lane, as [`Builds::sweep`] says.
-    pub fn sweep(&mut self, lane: Lane, live: Option<InvocationId>) -> Vec<LaneOrder> {
-        let order = self.builds.sweep(lane, live);
-        self.orders(order)
-    }
-
-    /// Returns the tree that is made of what its build has left in a lane.
-    #[must_use]
-    pub fn sealing(&self, lane: &Lane) -> Option<Version> {
-        self.builds.sealing(lane)
-    }
-
-    /// Handles the answer to [`LaneOrder::Clear`] or [`LaneOrder::Seal`].
-    pub fn sealed(&mut self, lane: &Lane, sealed: Result<(), String>) -> Vec<LaneOrder> {
-        let orders = self.builds.sealed(lane, sealed);
-        self.orders(orders)
-    }
-
-    /// Stores that a build of an earlier fnd runs in a lane that is being emptied.
-    pub fn is_shared(&mut self, lane: &Lane) {
-        self.builds.is_shared(lane);
-    }
-
-    /// Empties a lane once more before its build starts, as [`Builds::clear_again`] says.
-    pub fn clear_again(&mut self, lane: &Lane) -> Vec<LaneOrder> {
-        let order = self.builds.clear_again(lane);
-        self.orders(order)
+        orders
     }
 
     /// Stores which invocation builds in a lane; `own` is false if an earlier fnd started it.
     pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
-        self.builds.started(lane, id, own);
+        self.lanes.started(lane, id, own);
         if own {
             self.note();
         }
-    }
-
-    /// Handles a build that cannot be started, for this reason.
-    pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<LaneOrder> {
-        let orders = self.builds.not_started(lane, why);
-        self.orders(orders)
     }
 
     /// Returns the version that builds a tree.
@@ -278,28 +224,27 @@ impl WaitingBuilds {
     }
 
     /// Handles the end of a build. Returns the functions whose code it has fetched for their files, and the orders.
-    pub fn ended(&mut self, end: BuildEnd) -> (Vec<FunctionName>, Vec<LaneOrder>) {
+    pub fn ended(&mut self, end: BuildEnd) -> (Vec<FunctionName>, Vec<BuildOrder>) {
         let mut fetched = Vec::new();
         // `Builds::ended` takes the run from its lane, so the functions and the tree of the run are found before it. The files of
         // a build that an earlier fnd has started are removed, so nothing is fetched or made by it.
         if end.outcome.is_ok()
-            && let Some(tree) = self.builds.built_by(end.id)
+            && let Some(tree) = self.lanes.built_by(end.id)
         {
             let is_fetched = |(waiter, waiting): &(&Waiter, &WaitingBuild)| {
-                waiting.task == BuildTask::Fetch && !waiter.copy && self.builds.invocation_for(waiter) == Some(end.id)
+                waiting.task == BuildTask::Fetch && !waiter.copy && waiting.tree == tree
             };
             let waiting = self.waiting.iter().filter(is_fetched);
             fetched.extend(waiting.map(|(waiter, _)| waiter.function.clone()));
             self.made.insert(tree, end.id);
         }
-        let orders = self.builds.ended(end.id, end.outcome);
-        (fetched, self.orders(orders))
+        (fetched, self.lanes.ended(end.id, end.outcome))
     }
 
     /// Forgets a file or copy that is gone, or was judged anew.
     pub fn forget(&mut self, waiter: &Waiter) {
         if self.waiting.remove(waiter).is_some() {
-            self.builds.forget(waiter);
+            self.lanes.forget(waiter);
         }
     }
 
@@ -315,52 +260,38 @@ impl WaitingBuilds {
 
     /// Returns the versions of `fnd-build` that are still needed, and forgets the others.
     pub fn needed(&mut self) -> Vec<Version> {
-        let trees = self.builds.trees();
+        let trees = self.lanes.trees();
         self.versions.retain(|tree, _| trees.contains(tree));
         trees
     }
 
     /// Stores for each waiting function the build that runs for it.
     fn note(&mut self) {
-        for waiter in self.waiting.keys() {
-            if let Some(id) = self.builds.invocation_for(waiter) {
+        for (waiter, waiting) in &self.waiting {
+            if let Some(id) = self.lanes.invocation_of(waiting.tree) {
                 self.last.insert(waiter.function.clone(), id);
             }
         }
     }
 
-    /// Adds to each order the files and the versions that it is about.
-    fn orders(&mut self, orders: impl IntoIterator<Item = BuildOrder>) -> Vec<LaneOrder> {
-        let mut all = Vec::new();
-        for order in orders {
-            all.extend(match order {
-                BuildOrder::Clear(lane) => Some(LaneOrder::Clear(lane)),
-                BuildOrder::Seal(lane, tree) => Some(LaneOrder::Seal(lane, tree)),
-                // The version cannot be absent: `needs` stores one for each wanted tree.
-                BuildOrder::Build(lane, tree) => {
-                    let build = self.versions.get(&tree).cloned();
-                    build.map(|build| LaneOrder::Build(lane, build))
-                }
-                BuildOrder::Install(waiters) => {
-                    let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
-                    Some(LaneOrder::Install(waiting.collect()))
-                }
-                BuildOrder::Refuse(waiters, why) => {
-                    let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
-                    let waiting: Vec<_> = waiting.collect();
-                    let has_failed = matches!(why, BuildFailure::Failed(_));
-                    // Fetching is tried again with each poll: the server may be back.
-                    let is_remembered =
-                        |one: &&WaitingBuild| has_failed && one.task != BuildTask::Fetch && one.file.copy().is_none();
-                    for one in waiting.iter().filter(is_remembered) {
-                        let failed = (one.tree, why.to_string());
-                        self.failed.insert(one.file.function.clone(), failed);
-                    }
-                    Some(LaneOrder::Refuse(waiting, why))
-                }
-            });
+    /// Removes and returns the files and copies that wait no more.
+    pub fn take(&mut self, waiters: &BTreeSet<Waiter>) -> Vec<WaitingBuild> {
+        let waiting = waiters.iter().filter_map(|waiter| self.waiting.remove(waiter));
+        waiting.collect()
+    }
+
+    /// Removes and returns the files and copies whose tree cannot be built.
+    pub fn take_refused(&mut self, waiters: &BTreeSet<Waiter>, why: &BuildFailure) -> Vec<WaitingBuild> {
+        let waiting = self.take(waiters);
+        let has_failed = matches!(why, BuildFailure::Failed(_));
+        // Fetching is tried again with each poll: the server may be back.
+        let is_remembered =
+            |one: &&WaitingBuild| has_failed && one.task != BuildTask::Fetch && one.file.copy().is_none();
+        for one in waiting.iter().filter(is_remembered) {
+            let failed = (one.tree, why.to_string());
+            self.failed.insert(one.file.function.clone(), failed);
         }
-        all
+        waiting
     }
 }
 
@@ -415,22 +346,25 @@ mod tests {
         outcome: Result<(), BuildFailure>,
     ) -> (Vec<FunctionName>, String) {
         let orders = builds.needs(waiting, build(), 1);
-        let [LaneOrder::Clear(lane)] = &orders[..] else {
+        let [BuildOrder::Clear(lane)] = &orders[..] else {
             panic!("{orders:?}")
         };
         let lane = lane.clone();
-        let orders = builds.sealed(&lane, Ok(()));
-        assert!(matches!(&orders[..], [LaneOrder::Build(_, by)] if by.version == TREE));
+        let orders = builds.lanes.sealed(&lane, Ok(()));
+        assert_eq!(orders, [BuildOrder::Build(lane.clone(), TREE)]);
         builds.started(&lane, ID, true);
         let last = String::new();
         let (fetched, orders) = builds.ended(BuildEnd { id: ID, outcome, last });
         let orders = match &orders[..] {
-            [LaneOrder::Seal(..)] => builds.sealed(&lane, Ok(())),
+            [BuildOrder::Seal(..)] => builds.lanes.sealed(&lane, Ok(())),
             _ => orders,
         };
-        let words = orders.iter().map(|order| match order {
-            LaneOrder::Install(waiting) => format!("install {}", waiting[0].file.function),
-            LaneOrder::Refuse(waiting, why) => format!("refuse {}: {why}", waiting[0].file.function),
+        let words = orders.into_iter().map(|order| match order {
+            BuildOrder::Install(waiters) => format!("install {}", builds.take(&waiters)[0].file.function),
+            BuildOrder::Refuse(waiters, why) => {
+                let waiting = builds.take_refused(&waiters, &why);
+                format!("refuse {}: {why}", waiting[0].file.function)
+            }
             other => format!("{other:?}"),
         });
         (fetched, words.collect())
@@ -448,8 +382,6 @@ mod tests {
         let failed = ended(&mut builds, waiting(file("a"), BuildTask::Install), why);
         assert_eq!(failed.1, "refuse a: (exit-1): no such package");
         assert_eq!(builds.failure(&a, TREE), Some("(exit-1): no such package"));
-        builds.is_installed(&a);
-        assert_eq!(builds.failure(&a, TREE), None);
     }
 
     #[test]
@@ -476,15 +408,15 @@ mod tests {
     fn code_that_an_earlier_fnd_fetches_is_not_told() {
         let mut builds = WaitingBuilds::default();
         let orders = builds.needs(waiting(file("a"), BuildTask::Fetch), build(), 1);
-        let [LaneOrder::Clear(lane)] = &orders[..] else {
+        let [BuildOrder::Clear(lane)] = &orders[..] else {
             panic!("{orders:?}")
         };
         let lane = lane.clone();
-        builds.sealed(&lane, Ok(()));
+        builds.lanes.sealed(&lane, Ok(()));
         builds.started(&lane, ID, false);
         let (outcome, last) = (Ok(()), String::new());
         let (fetched, orders) = builds.ended(BuildEnd { id: ID, outcome, last });
-        assert!(fetched.is_empty() && matches!(&orders[..], [LaneOrder::Clear(_)]));
+        assert!(fetched.is_empty() && matches!(&orders[..], [BuildOrder::Clear(_)]));
     }
 
     #[test]
@@ -519,7 +451,7 @@ mod tests {
                 .needs(waiting(file("a"), BuildTask::Fetch), build(), 1)
                 .is_empty()
         );
-        builds.sealed(&lane, Ok(()));
+        builds.lanes.sealed(&lane, Ok(()));
         builds.started(&lane, ID, true);
         let (outcome, last) = (Ok(()), String::new());
         let (fetched, _) = builds.ended(BuildEnd { id: ID, outcome, last });

@@ -56,7 +56,7 @@ pub enum Action {
     },
     /// Tell a handler's worker to finish and exit. Only between `Spawned` and `Exited`.
     Stop(WorkerId),
-    /// Send SIGTERM to a worker's processes. Only between `Spawned` and `Exited`.
+    /// Send SIGTERM, or its stop signal, to a worker's processes. Only between `Spawned` and `Exited`.
     Term(WorkerId),
     /// Have the spawner keep for the next fnd why a script is being ended: the reason has changed since its SIGTERM.
     /// Only between `Spawned` and `Exited`.
@@ -263,18 +263,16 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable { reason: reason.into() }
+    }
+
     /// Returns the reason with which the request would be recorded as skipped; absent if it would not be.
     pub(crate) fn skip(&self) -> Option<Skip> {
         match self {
             Self::Skipped { skip, .. } => Some(*skip),
             Self::Quota { .. } => Some(Skip::Quota),
-            Self::NoSuchFunction
-            | Self::Service
-            | Self::Invalid { .. }
-            | Self::Unavailable { .. }
-            | Self::KeyReused
-            | Self::Chain(_)
-            | Self::Input(_) => None,
+            _ => None,
         }
     }
 

@@ -121,6 +121,9 @@ pub enum Event {
         /// Where the answer goes.
         reply: ReplyTo,
     },
+    /// A person restarts a function: the processes of a service end and begin anew at once, and the workers of others are
+    /// replaced, each after its calls.
+    Restart(FunctionName),
     /// A function's home or cache is over its quota, or no longer: while it is, the function begins nothing new.
     Full {
         /// The function whose directories were measured.

@@ -110,10 +110,7 @@ impl FunctionKind {
     /// Says whether the function is kept running and never invoked.
     #[must_use]
     pub fn is_service(&self) -> bool {
-        match self {
-            Self::Service(_) => true,
-            Self::Script | Self::Handler(_) | Self::Http(..) => false,
-        }
+        matches!(self, Self::Service(_))
     }
 }
 

@@ -1,11 +1,13 @@
 //! Makes invocations of accepted requests: they are stored, then wait for their turn in the queue of their function.
+//!
+//! Some wait for a time of the wall clock: they must not begin before one, or must have begun by one. fnd waits on the monotonic
+//! clock, which nobody can set. So each time the wall clock was set, the instants are computed anew.
 
 use super::Supervisor;
 use crate::messages::action::{Action, Answer};
 use crate::messages::rules::Rules;
 use crate::messages::submit::Submit;
-use crate::messages::{Now, ReplyTo, on_wall};
-use crate::records::cause::Cause;
+use crate::messages::{ReplyTo, on_wall};
 use crate::records::outcome::Reason;
 use crate::records::{Accepted, Payload, may_become_dead_letter};
 use crate::run_state::FunctionKey;
@@ -21,36 +23,32 @@ impl Supervisor {
     /// such a run; `queue_key` is the value of the function's key.
     pub(super) fn accept(
         &mut self,
-        now: Now,
         (key, serving): (FunctionKey, &ServingRelease),
         (submit, load_key, queue_key): (Submit, Option<Version>, Option<Arc<str>>),
-        out: &mut Vec<Action>,
     ) {
         let rules = &serving.rules;
-        let own = rules.deadline.map(|limit| now.mono.saturating_add(limit));
+        let own = rules.deadline.map(|limit| self.now.mono.saturating_add(limit));
         let callers = self.caller_ends_at(&submit);
         let deadline = own.into_iter().chain(callers).min().map(|at| Deadline {
             at,
-            unix_ms: on_wall(now, at),
+            unix_ms: on_wall(self.now, at),
             of_caller: own.is_none_or(|own| at < own),
         });
-        let payload = filled_in(submit.payload, rules);
         let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
         let durable = !submit.wait;
         // Only with them, an attempt of another node is lost.
         let begun = submit.message.as_ref().map_or(0, |message| message.begun);
         let taken_over = submit.taken_over.filter(|_| durable && begun > 0);
-        let of_stream = submit.message.as_ref().is_some_and(|message| !message.is_accepted);
         // Input that cannot be read never begins, and somebody has to look at it.
         let fails = |(reason, _): &(Reason, Box<str>)| *reason == Reason::Input;
         let may_fail = durable && submit.skipped.as_ref().is_none_or(fails);
         let dead_letter = may_fail && may_become_dead_letter(submit.trigger, &submit.function, submit.asks_dead_letter);
-        out.push(Action::Store(Box::new(Accepted {
+        let accepted = Accepted {
             id: submit.id,
             function: submit.function,
             trigger: submit.trigger,
-            accepted_ms: now.unix_ms,
-            payload: payload.clone(),
+            accepted_ms: self.now.unix_ms,
+            payload: filled_in(submit.payload, rules),
             durable,
             dead_letter,
             load_key,
@@ -59,136 +57,127 @@ impl Supervisor {
             expires_ms: submit.expires_ms,
             deadline_ms: deadline.map(|deadline| deadline.unix_ms),
             priority: submit.priority,
-            key: submit.idempotency_key.clone(),
+            key: submit.idempotency_key,
             origin: submit.origin,
             mark: submit.mark,
             files: submit.files,
             message: submit.message,
             skipped: submit.skipped.clone(),
-        })));
-        let not_before = submit.not_before_ms.map(|unix_ms| WallTime::new(now, unix_ms));
-        let (acknowledge, waiters) = if submit.wait {
-            (None, submit.reply)
-        } else {
-            (submit.reply, None)
         };
-        let invocation = Invocation {
-            id: submit.id,
-            function: key,
-            trigger: submit.trigger,
-            accepted_ms: now.unix_ms,
-            load_key,
+        let not_before = submit.not_before_ms.map(|unix_ms| WallTime::new(self.now, unix_ms));
+        let mut invocation = Invocation {
             timeout: submit.timeout,
             deadline,
-            expires: submit.expires_ms.map(|unix_ms| WallTime::new(now, unix_ms)),
-            priority: submit.priority,
-            number: self.next_number(),
             stage: InvocationStage::Storing { not_before, end: None },
-            durable,
-            of_stream,
-            order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
             queue_key,
-            payload,
-            key: submit.idempotency_key,
-            acknowledge: acknowledge.into_iter().collect(),
-            waiters: waiters.into_iter().collect(),
-            caller_gone: false,
             attempts: begun,
             taken_over,
-            polls: 0,
-            started: None,
-            last: None,
-            version: None,
-            previous: None,
-            has_tmp: false,
+            ..Invocation::of(&accepted, key, self.next_number(), self.now)
         };
+        let callers = match submit.wait {
+            true => &mut invocation.waiters,
+            false => &mut invocation.acknowledge,
+        };
+        callers.extend(submit.reply);
+        self.out.push(Action::Store(Box::new(accepted)));
         self.insert_invocation(invocation);
         // A call does not wait for the disk: its caller has no promise that it outlives a power cut.
         if !durable {
-            self.settle_in(now, submit.id, not_before);
+            self.settle_in(submit.id, not_before);
         }
         if let Some((reason, why)) = submit.skipped {
-            self.end(now, submit.id, InvocationEnd::new(reason, why), out);
+            self.end(submit.id, InvocationEnd::new(reason, why));
         }
     }
 
     /// Adds an invocation to the map and its queue and arms its timers.
     pub(super) fn insert_invocation(&mut self, invocation: Invocation) {
-        self.functions[invocation.function].queue.add(&invocation);
+        let id = invocation.id;
+        self.functions[invocation.function].work.queue.add(&invocation);
         self.waited.add(&invocation);
-        if let Some(deadline) = invocation.deadline {
-            self.timers.arm(deadline.at, Timer::Deadline(invocation.id));
-        }
-        if let Some(expires) = invocation.expires {
-            self.timers.arm(expires.at, Timer::Expire(invocation.id));
-        }
-        self.invocations.insert(invocation.id, invocation);
+        self.timers
+            .arm(invocation.deadline.map(|deadline| deadline.at), Timer::Deadline(id));
+        self.timers
+            .arm(invocation.expires.map(|expires| expires.at), Timer::Expire(id));
+        self.timers.arm(invocation.stage.begins_at(), Timer::Begin(id));
+        self.invocations.insert(id, invocation);
     }
 
     /// Lets an invocation wait for its turn, from `not_before` on if that is in the future.
-    pub(super) fn settle_in(&mut self, now: Now, id: InvocationId, not_before: Option<WallTime>) {
-        let Some(invocation) = self.invocations.get_mut(&id) else {
-            return;
-        };
-        match not_before {
-            Some(until) if until.at > now.mono => {
-                let queue = &mut self.functions[invocation.function].queue;
-                queue.change(invocation, InvocationStage::Delayed { until });
-                self.timers.arm(until.at, Timer::Begin(id));
+    pub(super) fn settle_in(&mut self, id: InvocationId, not_before: Option<WallTime>) {
+        match not_before.filter(|until| until.at > self.now.mono) {
+            Some(until) => {
+                self.change(id, InvocationStage::Delayed { until });
             }
-            _ => self.make_ready(now, id),
+            None => self.make_ready(id),
+        }
+    }
+
+    /// Lets all delayed and expiring invocations follow the wall clock.
+    pub(super) fn clock_set(&mut self) {
+        for (id, invocation) in &mut self.invocations {
+            match &mut invocation.stage {
+                InvocationStage::Delayed { until } => {
+                    self.timers.disarm(until.at, Timer::Begin(*id));
+                    *until = WallTime::new(self.now, until.unix_ms);
+                    self.timers.arm(until.at, Timer::Begin(*id));
+                }
+                // Its timer is armed once it is stored.
+                InvocationStage::Storing {
+                    not_before: Some(until),
+                    ..
+                } => *until = WallTime::new(self.now, until.unix_ms),
+                _ => {}
+            }
+            if let Some(expires) = &mut invocation.expires {
+                let has_begun = invocation.attempts > 0;
+                self.timers.disarm(expires.at, Timer::Expire(*id));
+                *expires = WallTime::new(self.now, expires.unix_ms);
+                // The expiry of one that has begun is kept only for the case that its start fails.
+                if !has_begun {
+                    self.timers.arm(expires.at, Timer::Expire(*id));
+                }
+            }
         }
     }
 
     /// Lets an invocation begin, or be claimed, when its turn comes.
-    pub(super) fn make_ready(&mut self, now: Now, id: InvocationId) {
-        let Some(invocation) = self.invocations.get_mut(&id) else {
-            return;
-        };
-        let key = invocation.function;
-        self.functions[key].queue.change(invocation, InvocationStage::Ready);
-        self.line_up(now, key);
+    pub(super) fn make_ready(&mut self, id: InvocationId) {
+        if let Some(key) = self.change(id, InvocationStage::Ready) {
+            self.line_up(key);
+        }
     }
 
     /// Makes an invocation durable for a caller who does not wait; that caller is answered once this is on disk.
-    pub(super) fn make_durable(
-        &mut self,
-        now: Now,
-        id: InvocationId,
-        (submit, reply): (&Submit, ReplyTo),
-        out: &mut Vec<Action>,
-    ) {
-        let Some(invocation) = self.set_durable(now, id, true) else {
+    pub(super) fn make_durable(&mut self, id: InvocationId, submit: &Submit, reply: ReplyTo) {
+        self.set_durable(id, true);
+        let Some(invocation) = self.invocations.get(&id) else {
             return;
         };
         let dead_letter = may_become_dead_letter(invocation.trigger, &submit.function, submit.asks_dead_letter);
-        let claims = matches!(
-            invocation.stage,
-            InvocationStage::Claiming { .. } | InvocationStage::Claimed
-        );
         // A claim is on its way to the disk, or there. The claim says more than this record, which would replace it.
-        if invocation.attempts > 0 && !claims {
+        if invocation.attempts > 0 && !invocation.stage.is_claimed() {
             // This comes first: an fnd that finds the invocation durable must know that the attempt has begun.
-            out.push(Action::Update(Box::new(invocation.record(&submit.function))));
+            self.update(id);
         }
-        out.push(Action::MakeDurable { id, dead_letter });
+        self.out.push(Action::MakeDurable { id, dead_letter });
         self.joining.insert(id, vec![reply]);
     }
 
-    fn set_durable(&mut self, now: Now, id: InvocationId, durable: bool) -> Option<&Invocation> {
-        let invocation = self.invocations.get_mut(&id)?;
-        let key = invocation.function;
-        self.functions[key].queue.set_durable(invocation, durable);
-        // A durable one has to be claimed, and another one may begin at once.
-        self.line_up(now, key);
-        self.invocations.get(&id)
+    fn set_durable(&mut self, id: InvocationId, durable: bool) {
+        if let Some(invocation) = self.invocations.get_mut(&id) {
+            let key = invocation.function;
+            self.functions[key].work.queue.set_durable(invocation, durable);
+            // A durable one has to be claimed, and another one may begin at once.
+            self.line_up(key);
+        }
     }
 
     /// Handles a durable invocation that is on disk.
-    pub(super) fn stored(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+    pub(super) fn stored(&mut self, id: InvocationId) {
         // It may have ended meanwhile.
         for reply in self.joining.remove(&id).into_iter().flatten() {
-            out.push(Action::Reply(reply, Box::new(Answer::Queued(id))));
+            self.answer(reply, Answer::Queued(id));
         }
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
@@ -198,51 +187,42 @@ impl Supervisor {
             return;
         };
         let (not_before, end) = (*not_before, end.clone());
-        for reply in invocation.acknowledge.drain(..) {
-            out.push(Action::Reply(reply, Box::new(Answer::Queued(id))));
+        let key = invocation.function;
+        let is_lost = invocation.taken_over.is_some();
+        let callers = std::mem::take(&mut invocation.acknowledge);
+        if is_lost {
+            self.change(id, InvocationStage::Lost);
         }
-        if invocation.taken_over.is_some() {
-            let key = invocation.function;
-            self.functions[key].queue.change(invocation, InvocationStage::Lost);
-            return self.follow_lost(now, (key, id), end, out);
+        for caller in callers {
+            self.answer(caller, Answer::Queued(id));
         }
         match end {
-            Some(end) => self.finish(now, id, end, out),
-            None => self.settle_in(now, id, not_before),
-        }
-    }
-
-    /// Decides what follows an attempt of another node whose end nobody knows. `end` is why the invocation was ended while it was
-    /// being stored.
-    fn follow_lost(
-        &mut self,
-        now: Now,
-        (key, id): (FunctionKey, InvocationId),
-        end: Option<InvocationEnd>,
-        out: &mut Vec<Action>,
-    ) {
-        if let Some(end) = end {
-            return self.end(now, id, end, out);
-        }
-        // Without a version the invocation stays lost, until the function is installed or deleted.
-        if let Some(serving) = self.functions[key].serving().cloned()
-            && let Some(attempt) = self.lost_attempt(now, id)
-        {
-            self.conclude(now, &serving, (attempt, None), out);
+            // It was ended while it was being stored.
+            Some(end) if is_lost => self.end(id, end),
+            Some(end) => self.finish(id, end),
+            // Nobody knows the end of an attempt of another node. Without a version the invocation stays lost, until the function
+            // is installed or deleted.
+            None if is_lost => {
+                if let Some(serving) = self.functions[key].serving().cloned() {
+                    self.conclude_lost(id, &serving);
+                }
+            }
+            None => self.settle_in(id, not_before),
         }
     }
 
     /// Handles a durable invocation that could not be stored: the callers get an error, nothing runs, nothing is
     /// recorded.
-    pub(super) fn store_failed(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+    pub(super) fn store_failed(&mut self, id: InvocationId) {
         if let Some(joining) = self.joining.remove(&id) {
             for reply in joining {
-                out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
+                self.answer(reply, Answer::StoreFailed);
             }
             // It goes on as it was before they came.
-            let left = self.set_durable(now, id, false).map(|invocation| &invocation.stage);
-            if left.is_some_and(|stage| !matches!(stage, InvocationStage::Running { .. })) && !self.phase.is_serving() {
-                self.release(now, id, out);
+            self.set_durable(id, false);
+            let left = self.invocations.get(&id);
+            if left.is_some_and(|left| left.stage.worker().is_none()) && !self.phase.is_serving() {
+                self.release(id);
             }
             return;
         }
@@ -260,12 +240,12 @@ impl Supervisor {
                 .retain(|loaded| *loaded != content);
         }
         for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
-            out.push(Action::Reply(reply, Box::new(Answer::StoreFailed)));
+            self.answer(reply, Answer::StoreFailed);
         }
         // The next one of its key may begin.
-        self.line_up(now, invocation.function);
+        self.line_up(invocation.function);
         // The next run of a service waits as after a failed one.
-        self.service_over(now, invocation.function, (Reason::Spawn, Duration::ZERO), out);
+        self.service_over(invocation.function, Reason::Spawn, Duration::ZERO);
     }
 }
 

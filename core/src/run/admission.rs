@@ -6,8 +6,6 @@
 
 use super::Supervisor;
 use super::pool::Want;
-use crate::messages::Now;
-use crate::messages::action::Action;
 use crate::messages::rules::{FunctionKind, NodeBudget, Rules};
 use crate::records::outcome::Reason;
 use crate::run_state::charge::Charge;
@@ -29,15 +27,6 @@ pub(super) struct BudgetQueue {
     line: VecDeque<FunctionKey>,
     /// Functions with free workers and waiting invocations.
     calls: Vec<FunctionKey>,
-}
-
-/// A start that a function waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Start {
-    /// An attempt of a script.
-    Attempt,
-    /// A worker of a handler.
-    Member(Want),
 }
 
 impl BudgetQueue {
@@ -87,7 +76,7 @@ impl BudgetQueue {
     pub(super) fn give_back(&mut self, function: &mut SupervisedFunction) {
         self.workers = self.workers.saturating_sub(1);
         // A claim that holds a place is about to become a worker, so it keeps the function's charge, too.
-        if function.work.running.is_empty() && function.queue.held() == 0 {
+        if function.work.running.is_empty() && function.work.queue.held() == 0 {
             let charged = std::mem::take(&mut function.work.share.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
         }
@@ -133,50 +122,38 @@ impl Supervisor {
 
     /// Puts a function into the line if it needs to start something, and into the list of calls if its free workers
     /// have work.
-    pub(super) fn line_up(&mut self, now: Now, key: FunctionKey) {
+    pub(super) fn line_up(&mut self, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &self.functions[key];
-        let has_call = !function.work.share.in_calls && function.queue.first(may_claim).is_some();
+        let has_call = !function.work.share.in_calls && function.work.queue.first(may_claim).is_some();
         if has_call && self.next_free(key).is_some() {
             self.functions[key].work.share.in_calls = true;
             self.node.calls.push(key);
         }
-        if !self.functions[key].work.share.in_line && self.want(now, key).is_some() {
+        if !self.functions[key].work.share.in_line && self.want(key).is_some() {
             self.functions[key].work.share.in_line = true;
             self.node.line.push_back(key);
         }
         self.wait_for_group(key);
     }
 
-    /// Returns what a function needs to start: an attempt of a script, or a worker of a handler.
-    fn want(&self, now: Now, key: FunctionKey) -> Option<Start> {
+    /// Returns what a function needs to start, and of which release.
+    fn want(&self, key: FunctionKey) -> Option<(Want, &Arc<ServingRelease>)> {
         let function = &self.functions[key];
         let serving = function.serving()?;
         match serving.rules.kind {
-            FunctionKind::Handler(_) | FunctionKind::Http(..) => self.wants(now, key).map(Start::Member),
+            FunctionKind::Handler(_) | FunctionKind::Http(..) => self.wants_member(key),
             FunctionKind::Service(_) if self.runs_another(key, serving.version) => None,
             FunctionKind::Script | FunctionKind::Service(_) => {
-                let may_claim = self.claim_rate.may_claim();
-                let can_start = function.can_start(may_claim) && self.group_has_room(key);
-                can_start.then_some(Start::Attempt)
+                let can_start = function.can_start(self.claim_rate.may_claim()) && self.group_has_room(key);
+                let release = can_start.then(|| self.next_version(key)).flatten()?;
+                Some((Want::Attempt, release))
             }
         }
     }
 
-    /// Returns the version that such a start is of.
-    fn version_of(&self, key: FunctionKey, start: Start) -> Option<&Arc<ServingRelease>> {
-        let function = &self.functions[key];
-        match start {
-            Start::Attempt => self.next_version(key),
-            Start::Member(Want::Trial) => function.candidate.as_ref().map(|candidate| &candidate.serving),
-            Start::Member(Want::Canary) => function.canary.as_ref().map(|canary| &canary.serving),
-            Start::Member(Want::Demand | Want::Ahead) => function.serving(),
-        }
-    }
-
-    fn is_urgent(&self, now: Now, key: FunctionKey) -> bool {
-        self.want(now, key)
-            .is_some_and(|start| start != Start::Member(Want::Ahead))
+    fn is_urgent(&self, key: FunctionKey) -> bool {
+        self.want(key).is_some_and(|(want, _)| want != Want::Ahead)
     }
 
     /// Says whether attempts may begin at all.
@@ -194,38 +171,37 @@ impl Supervisor {
         let idle = self.workers.values().filter(|worker| worker.runs.is_empty());
         let free = self.node.free_workers() + idle.count();
         let others = self.node.line.iter().filter(|other| **other != key);
-        let before: usize = others.map(|other| self.functions[*other].queue.startable()).sum();
-        let own = function.work.running.iter().filter_map(|id| self.workers.get(id));
-        let busy = own.map(|worker| worker.runs.len()).filter(|runs| *runs > 0);
+        let before: usize = others.map(|other| self.functions[*other].work.queue.startable()).sum();
+        let runs = self.workers_of(key).map(|(_, worker)| worker.runs.len());
+        let busy = runs.filter(|runs| *runs > 0);
         let more: usize = busy.map(|runs| each.saturating_sub(runs)).sum();
         free.saturating_sub(before).saturating_mul(each).saturating_add(more)
     }
 
     /// Starts everything that may begin now.
-    pub(super) fn dispatch(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn dispatch(&mut self) {
         if !self.serves() {
             return;
         }
-        self.call_groups(now);
+        self.call_groups();
         // Calls come first: a free worker takes an invocation for which a worker would be started otherwise.
-        self.call_free(now, out);
+        self.call_free();
         while let Some(key) = self.node.line.front().copied().filter(|_| self.starts.may_start()) {
-            let serving = self.functions[key].serving().cloned();
-            if let (Some(serving), Some(start)) = (serving, self.want(now, key)) {
-                let starting = self.version_of(key, start).unwrap_or(&serving).clone();
-                if let Some(refusal) = self.node.refusal(&starting.rules) {
+            let wanted = self.want(key).map(|(want, release)| (want, Arc::clone(release)));
+            if let Some((want, release)) = wanted {
+                if let Some(refusal) = self.node.refusal(&release.rules) {
                     // The function's limit grew or the budget shrank: it would block the line for ever.
-                    self.refuse_ready(now, key, &refusal, out);
-                } else if self.node.take(&mut self.functions[key], &starting.rules) {
-                    match start {
-                        Start::Attempt => self.start_or_claim(now, key, starting, out),
-                        Start::Member(want) => self.start_member(now, key, want, out),
+                    self.refuse_ready(key, &refusal);
+                } else if self.node.take(&mut self.functions[key], &release.rules) {
+                    match want {
+                        Want::Attempt => self.start_or_claim(key, release),
+                        _ => self.start_member(key, want, release),
                     }
-                } else if start != Start::Member(Want::Ahead) {
+                } else if want != Want::Ahead {
                     // The first in line is never overtaken, so nothing else starts until this function has its room.
-                    self.evict(now, out);
+                    self.evict();
                     return;
-                } else if self.node.line.iter().any(|other| self.is_urgent(now, *other)) {
+                } else if self.node.line.iter().any(|other| self.is_urgent(*other)) {
                     // No invocation waits for this worker, so functions with waiting invocations go first.
                     self.node.line.rotate_left(1);
                     continue;
@@ -236,29 +212,29 @@ impl Supervisor {
             // The function goes to the end of the line after one start, so that its queue does not hold up the others.
             self.node.line.pop_front();
             self.functions[key].work.share.in_line = false;
-            self.line_up(now, key);
-            self.call_groups(now);
-            self.call_free(now, out);
+            self.line_up(key);
+            self.call_groups();
+            self.call_free();
         }
         // A claim that holds a place leads to a start, and that start is the trial. Without any start to come, the
         // trial ends here: otherwise people would read for ever that the node cannot start workers.
-        let is_claimed = |key| self.functions[key].queue.held() > 0;
+        let is_claimed = |key| self.functions[key].work.queue.held() > 0;
         if self.starts.is_to_be_tried() && self.node.line.is_empty() && !self.functions.keys().any(is_claimed) {
-            self.starts.nothing_waits(out);
+            self.open_starts();
         }
     }
 
     /// Hands waiting invocations to free workers, which have their place in the budget already.
-    fn call_free(&mut self, now: Now, out: &mut Vec<Action>) {
+    fn call_free(&mut self) {
         while let Some(key) = self.node.calls.pop() {
             self.functions[key].work.share.in_calls = false;
-            self.serve(now, key, out);
+            self.serve(key);
         }
     }
 
-    fn refuse_ready(&mut self, now: Now, key: FunctionKey, refusal: &str, out: &mut Vec<Action>) {
-        for id in self.functions[key].queue.ready_and_unclaimed().collect::<Vec<_>>() {
-            self.finish(now, id, InvocationEnd::new(Reason::Spawn, refusal), out);
+    fn refuse_ready(&mut self, key: FunctionKey, refusal: &str) {
+        for id in self.functions[key].work.queue.ready_and_unclaimed().collect::<Vec<_>>() {
+            self.finish(id, InvocationEnd::new(Reason::Spawn, refusal));
         }
     }
 }

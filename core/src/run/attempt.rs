@@ -2,16 +2,16 @@
 
 use super::Supervisor;
 use crate::messages::action::{Action, AttemptOrder, Notice, SpawnOrder};
-use crate::messages::event::{Answered, Exited};
-use crate::messages::rules::Rules;
-use crate::messages::{Now, on_wall};
+use crate::messages::event::Exited;
+use crate::messages::on_wall;
+use crate::records::AttemptRecord;
 use crate::records::outcome::Reason;
-use crate::records::{AttemptRecord, RunResult, Usage};
+use crate::run_state::function::Presence;
 use crate::run_state::invocation::{InvocationStage, Started};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use crate::run_state::verdict::{AttemptVerdict, asks_for_result};
-use crate::run_state::worker::{Readiness, Run, Worker, WorkerKind, WorkerPhase};
+use crate::run_state::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, failure_message};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
@@ -27,72 +27,72 @@ impl Supervisor {
 
     /// Starts the first of a script's ready invocations, with the version that was chosen for it. Its place in the budget is
     /// already taken.
-    pub(super) fn start(&mut self, now: Now, key: FunctionKey, serving: Arc<ServingRelease>, out: &mut Vec<Action>) {
+    pub(super) fn start(&mut self, key: FunctionKey, serving: Arc<ServingRelease>) {
         let function = &mut self.functions[key];
-        let Some(invocation) = function.queue.take_ready() else {
+        let Some(invocation) = function.work.queue.take_ready() else {
             self.node.give_back(function);
             return;
         };
         let id = self.next_worker();
-        let Some((run, order)) = self.begin(now, invocation, (id, &serving, None), out) else {
+        let Some((run, order)) = self.begin(invocation, id, &serving, None) else {
             return;
         };
         self.functions[key].begins_with(serving.version);
-        let deadline = self
-            .invocations
-            .get(&invocation)
-            .and_then(|invocation| invocation.deadline);
-        let ends_at = [run.timeout_at, deadline.map(|deadline| deadline.at)];
-        self.starts.began(id);
-        let function = &mut self.functions[key];
-        function.work.running.insert(id);
-        out.push(Action::Spawn(Box::new(SpawnOrder {
-            worker: id,
-            function: function.name.clone(),
-            id: serving.id,
-            version: serving.version,
-            rules: Arc::clone(&serving.rules),
-            attempt: Some(order),
-            // The spawner ends the attempt by itself at the earlier limit, if fnd hangs or is stopped.
-            lasts: ends_at
-                .into_iter()
-                .flatten()
-                .min()
-                .map(|at| at.saturating_sub(now.mono)),
-        })));
+        let deadline = self.invocations.get(&invocation).and_then(|one| Some(one.deadline?.at));
+        // The spawner ends the attempt by itself at the earlier limit, if fnd hangs or is stopped.
+        let ends_at = run.timeout_at.into_iter().chain(deadline).min();
+        let lasts = ends_at.map(|at| at.saturating_sub(self.now.mono));
+        let kind = WorkerKind::of_process(&serving.rules.kind);
         let worker = Worker {
-            function: key,
-            kind: WorkerKind::of_process(&serving.rules.kind),
-            serving,
-            started: now,
-            phase: WorkerPhase::Starting,
-            ended_at: None,
-            adopted: false,
-            ended_before: false,
             runs: vec![run],
+            ..Worker::new(key, serving, self.now, kind)
         };
-        self.workers.insert(id, worker);
-        self.announce(key, out);
+        self.spawn(id, worker, Some(order), lasts);
+        self.announce(key);
         // One claim fewer is ahead now, so the next one can be stored while this attempt runs.
-        self.claim_ahead(now, key, out);
+        self.claim_ahead(key);
     }
 
-    /// Begins an invocation's next attempt in a worker; for a handler as a call.
+    /// Starts a worker. Its place in the budget is already taken. The worker of a script starts with its attempt, and
+    /// `lasts` is the time until that attempt has to end.
+    pub(super) fn spawn(
+        &mut self,
+        id: WorkerId,
+        worker: Worker,
+        attempt: Option<AttemptOrder>,
+        lasts: Option<Duration>,
+    ) {
+        self.starts.began(id);
+        let function = &mut self.functions[worker.function];
+        function.work.running.insert(id);
+        self.out.push(Action::Spawn(Box::new(SpawnOrder {
+            worker: id,
+            function: function.name.clone(),
+            id: worker.serving.id,
+            version: worker.serving.version,
+            rules: Arc::clone(&worker.serving.rules),
+            attempt,
+            lasts,
+        })));
+        self.workers.insert(id, worker);
+    }
+
+    /// Begins an invocation's next attempt in a worker. `call` is there for handlers: the number of the call, and
+    /// whether the invocation waited for the worker to start.
     pub(super) fn begin(
         &mut self,
-        now: Now,
         id: InvocationId,
-        (worker, serving, call): (WorkerId, &ServingRelease, Option<(u64, bool)>),
-        out: &mut Vec<Action>,
+        worker: WorkerId,
+        serving: &ServingRelease,
+        call: Option<(u64, bool)>,
     ) -> Option<(Run, AttemptOrder)> {
         let invocation = self.invocations.get_mut(&id)?;
         // The place in the queue depends on the number of attempts, so the stage changes first.
-        let queue = &mut self.functions[invocation.function].queue;
+        let queue = &mut self.functions[invocation.function].work.queue;
         queue.change(invocation, InvocationStage::Running { worker });
         // The expiry stays in the invocation: if the attempt cannot be started, the invocation has not begun.
-        if let Some(expires) = invocation.expires {
-            self.timers.disarm(expires.at, Timer::Expire(id));
-        }
+        self.timers
+            .disarm(invocation.expires.map(|expires| expires.at), Timer::Expire(id));
         // Polls are derived from the last reason, not stored: after a restart the record has that reason as well.
         if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {
             invocation.polls = invocation.polls.saturating_add(1);
@@ -102,32 +102,31 @@ impl Supervisor {
         invocation.version = Some(serving.version);
         // Retries and polls keep the start of the first attempt, because `poll.until` counts from it.
         invocation.started.get_or_insert(Started {
-            unix_ms: now.unix_ms,
-            at: now.mono,
+            unix_ms: self.now.unix_ms,
+            at: self.now.mono,
             before: Duration::ZERO,
         });
         // A caller may shorten the timeout of the manifest, but not extend it.
         let timeout = [serving.rules.timeout, invocation.timeout].into_iter().flatten().min();
-        let timeout_at = timeout.map(|timeout| now.mono.saturating_add(timeout));
+        let timeout_at = timeout.map(|timeout| self.now.mono.saturating_add(timeout));
         let ends = [
-            timeout_at.map(|at| on_wall(now, at)),
+            timeout_at.map(|at| on_wall(self.now, at)),
             invocation.deadline.map(|deadline| deadline.unix_ms),
         ];
         let attempt = Attempt(invocation.attempts);
         self.groups.take(serving.group(), invocation.function);
         let function = &mut self.functions[invocation.function];
         function.work.busy += 1;
-        out.push(Action::Update(Box::new(invocation.record(&function.name))));
-        out.push(Action::Notice(Notice::AttemptStarted {
+        self.out
+            .push(Action::Update(Box::new(invocation.record(&function.name))));
+        self.out.push(Action::Notice(Notice::AttemptStarted {
             function: function.name.clone(),
             invocation: id,
             attempt,
             worker,
             trigger: invocation.trigger,
         }));
-        if let Some(at) = timeout_at {
-            self.timers.arm(at, Timer::Attempt(worker, id));
-        }
+        self.timers.arm(timeout_at, Timer::Attempt(worker, id));
         let order = AttemptOrder {
             invocation: id,
             attempt,
@@ -141,68 +140,13 @@ impl Supervisor {
             invocation: id,
             attempt,
             poll: invocation.polls,
-            started: now,
+            started: self.now,
             timeout,
             timeout_at,
             ending: None,
             call,
         };
         Some((run, order))
-    }
-}
-
-/// The known facts about an attempt's end.
-#[derive(Debug)]
-pub(super) struct EndFacts {
-    verdict: AttemptVerdict,
-    usage: Usage,
-    result: Option<RunResult>,
-    /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
-    pub(super) late: Option<(Duration, Duration)>,
-}
-
-impl EndFacts {
-    pub(super) fn new(verdict: AttemptVerdict, usage: Usage, result: Option<RunResult>) -> Self {
-        Self {
-            verdict,
-            usage,
-            result,
-            late: None,
-        }
-    }
-
-    /// Returns the end of a call with this answer. If fnd was ending the call, the answer does not count.
-    pub(super) fn of_answer(rules: &Rules, run: &Run, answered: Answered) -> Self {
-        if run.ending.is_some() {
-            let verdict = AttemptVerdict::without_exit(rules, run, Reason::Interrupted, String::new());
-            return Self::of_call((verdict.reason, verdict.message), None);
-        }
-        // Without `[poll]` nothing would ask again. Exit code 99 of a script is an error then, too.
-        let reason = match answered.reason {
-            Reason::ExecuteAgain if rules.poll.is_none() => Reason::Error,
-            reason => reason,
-        };
-        let message = if reason == Reason::Ok {
-            String::new()
-        } else {
-            failure_message::of_code(rules, answered.message)
-        };
-        Self::of_call((reason, message), answered.result)
-    }
-
-    /// Returns the end of a call, whose resources cannot be told from those of its worker.
-    pub(super) fn of_call((reason, message): (Reason, String), result: Option<RunResult>) -> Self {
-        let verdict = AttemptVerdict {
-            reason,
-            message,
-            exit_code: None,
-            signal: None,
-        };
-        let usage = Usage {
-            scope_worker: true,
-            ..Usage::default()
-        };
-        Self::new(verdict, usage, result)
     }
 }
 
@@ -213,129 +157,113 @@ pub(super) struct EndedAttempt {
     pub(super) worker: Option<WorkerId>,
     pub(super) function: FunctionKey,
     pub(super) serving: Arc<ServingRelease>,
+    /// Whether an earlier fnd started the worker.
+    pub(super) adopted: bool,
     pub(super) run: Run,
+    pub(super) verdict: AttemptVerdict,
+}
+
+impl EndedAttempt {
+    pub(super) fn new(id: Option<WorkerId>, worker: &Worker, run: Run, verdict: AttemptVerdict) -> Self {
+        Self {
+            worker: id,
+            function: worker.function,
+            serving: Arc::clone(&worker.serving),
+            adopted: worker.adopted,
+            run,
+            verdict,
+        }
+    }
 }
 
 impl Supervisor {
     /// Handles a worker that has ended, and whose end is reported later. An unknown worker has ended with its spawner.
-    pub(super) fn ends_later(&mut self, now: Now, id: WorkerId) {
+    pub(super) fn ends_later(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        worker.ended_at.get_or_insert(now.mono);
+        worker.ended_at.get_or_insert(self.now.mono);
         // The attempt is over and only waits for room for its result, so its timeout does not count any more.
         for run in &mut worker.runs {
-            if let Some(at) = run.timeout_at.take() {
-                self.timers.disarm(at, Timer::Attempt(id, run.invocation));
-            }
+            self.timers
+                .disarm(run.timeout_at.take(), Timer::Attempt(id, run.invocation));
         }
         self.enter(id, WorkerPhase::Over);
     }
 
     /// Handles a worker that ended and whose leaf is empty. An unknown worker ended twice, or with its spawner.
-    pub(super) fn exited(&mut self, now: Now, exited: &Exited, out: &mut Vec<Action>) {
+    pub(super) fn exited(&mut self, exited: &Exited) {
         let id = exited.worker;
         // The end of an unknown worker frees descriptors and processes, too.
         self.room_was_made();
         let Some(mut worker) = self.take_worker(id) else {
             // The spawner keeps an exit until fnd acknowledges it, and of this worker nothing is left to record.
-            out.push(Action::Forget(id, None));
+            self.out.push(Action::Forget(id, None));
             return;
         };
         if let WorkerKind::Member(_) = worker.kind {
-            return self.member_exited(now, worker, exited, out);
+            return self.member_exited(worker, exited);
         }
-        let adopted = worker.adopted;
-        // Of a worker that had ended before the adoption, the spawner has told why: see `adopt`.
+        // If the worker ended before its adoption, `adopt` has already set the reason, which the spawner reported.
         if let Some((_, lasted)) = exited.late.filter(|_| !worker.ended_before) {
             self.ended_by_spawner(&mut worker, lasted);
         }
-        let ended_at = worker.ended_at;
         for run in std::mem::take(&mut worker.runs) {
-            let since = |at: Duration| (now.mono.saturating_sub(at), at.saturating_sub(run.started.mono));
-            let late = exited.late.or_else(|| ended_at.map(since));
-            let invocation = self.invocations.get(&run.invocation);
-            let asks_for_result = invocation.is_some_and(|invocation| {
-                let cause = invocation.payload.cause.as_deref();
-                asks_for_result(invocation.trigger, cause)
-            });
-            let verdict = AttemptVerdict::of(&worker.serving.rules, (&run, asks_for_result), exited);
-            let ended = EndFacts {
-                late,
-                ..EndFacts::new(verdict, exited.usage, exited.result.clone())
-            };
-            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
-            let done = EndedAttempt {
-                worker: Some(id),
-                function,
-                serving,
-                run,
-            };
-            if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
-                self.attempt_ended(now, done, ended, out);
-            }
+            let asks_for_result = self.invocations.get(&run.invocation).is_some_and(asks_for_result);
+            let mut verdict = AttemptVerdict::of(&worker.serving.rules, &run, asks_for_result, exited);
+            let reported_late = || worker.ended_at.map(|at| run.ended_at(at, self.now));
+            verdict.late = exited.late.or_else(reported_late);
+            self.attempt_ended(EndedAttempt::new(Some(id), &worker, run, verdict));
         }
     }
 
     /// Handles a worker that could not be started because of its function.
-    pub(super) fn spawn_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+    pub(super) fn spawn_failed(&mut self, id: WorkerId, message: String) {
         self.start_unanswered(id);
         let Some(mut worker) = self.take_worker(id) else { return };
         let message = failure_message::of_start(&worker.serving.rules, message);
         match worker.kind {
-            WorkerKind::Member(_) => return self.never_ready(now, (id, &worker), (Reason::Spawn, message), out),
-            WorkerKind::Script => self.count_start_failure(now, worker.function, &worker.serving),
+            WorkerKind::Member(_) => return self.never_ready(id, &worker, Reason::Spawn, message),
+            WorkerKind::Script => self.count_start_failure(worker.function, &worker.serving),
             // Each failed run of a service is counted when it has ended.
             WorkerKind::Service(_) => {}
         }
         for run in std::mem::take(&mut worker.runs) {
             let verdict = AttemptVerdict::without_exit(&worker.serving.rules, &run, Reason::Spawn, message.clone());
-            let (function, serving) = (worker.function, Arc::clone(&worker.serving));
-            let done = EndedAttempt {
-                worker: None,
-                function,
-                serving,
-                run,
-            };
-            self.attempt_ended(now, done, EndFacts::new(verdict, Usage::default(), None), out);
+            self.attempt_ended(EndedAttempt::new(None, &worker, run, verdict));
         }
     }
 
     /// Handles the loss of the spawner, and with it of every worker.
-    pub(super) fn spawner_lost(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn spawner_lost(&mut self) {
         // This is set first: `end_unwaited` then ends no call of a lost attempt, because each call says by itself why
         // it ended.
         self.spawner = false;
-        self.release_claims(out);
+        self.release_claims();
         while let Some(id) = self.workers.keys().next().copied() {
-            let Some(worker) = self.take_worker(id) else { return };
-            for run in worker.runs {
+            let Some(mut worker) = self.take_worker(id) else { return };
+            // This fnd ends, so no end can wait for the first scan.
+            worker.adopted = false;
+            for run in std::mem::take(&mut worker.runs) {
                 let message = "fnd-spawner went down during the attempt".to_owned();
                 let verdict = AttemptVerdict::without_exit(&worker.serving.rules, &run, Reason::Interrupted, message);
-                let done = EndedAttempt {
-                    worker: Some(id),
-                    function: worker.function,
-                    serving: Arc::clone(&worker.serving),
-                    run,
-                };
-                self.attempt_ended(now, done, EndFacts::new(verdict, Usage::default(), None), out);
+                self.attempt_ended(EndedAttempt::new(Some(id), &worker, run, verdict));
             }
         }
     }
 
+    /// Removes a worker, and gives back its place in the budget, its timers and the counts of its attempts.
     pub(super) fn take_worker(&mut self, id: WorkerId) -> Option<Worker> {
         // The list of free workers is found by the worker's version, so the worker leaves that list before it is
         // removed.
         self.out_of_service(id);
         let worker = self.workers.remove(&id)?;
-        if let WorkerKind::Service(Readiness { check_at: Some(at), .. }) = worker.kind {
-            self.timers.disarm(at, Timer::ServiceCheck(id));
+        if let WorkerKind::Service(readiness) = &worker.kind {
+            self.timers.disarm(readiness.check_at, Timer::ServiceCheck(id));
         }
-        if let Some(at) = worker.phase.timer() {
-            self.timers.disarm(at, Timer::Worker(id));
-        }
+        self.timers.disarm(worker.phase.timer(), Timer::Worker(id));
         for run in &worker.runs {
-            self.run_over(id, (worker.function, &worker.serving), run);
+            self.run_over(id, worker.function, &worker.serving, run);
         }
         let function = &mut self.functions[worker.function];
         // `give_back` frees memory and CPU only if `running` is empty, so the worker leaves `running` first.
@@ -345,35 +273,36 @@ impl Supervisor {
     }
 
     /// Removes an attempt that is over from the timers and counts.
-    pub(super) fn run_over(&mut self, id: WorkerId, (function, of): (FunctionKey, &ServingRelease), run: &Run) {
-        if let Some(at) = run.timeout_at {
-            self.timers.disarm(at, Timer::Attempt(id, run.invocation));
-        }
+    pub(super) fn run_over(&mut self, id: WorkerId, function: FunctionKey, of: &ServingRelease, run: &Run) {
+        self.timers.disarm(run.timeout_at, Timer::Attempt(id, run.invocation));
         self.groups.give_back(of.group());
         let function = &mut self.functions[function];
         function.work.busy = function.work.busy.saturating_sub(1);
     }
 
-    pub(super) fn attempt_ended(&mut self, now: Now, done: EndedAttempt, ended: EndFacts, out: &mut Vec<Action>) {
-        let EndFacts {
-            verdict,
-            usage,
-            result,
-            late,
-        } = ended;
+    /// Records an attempt that has ended, and decides what follows. If an earlier fnd started the worker, and the
+    /// function is not known yet, the end is kept: only the first complete scan shows whether the function still
+    /// exists.
+    pub(super) fn attempt_ended(&mut self, ended: EndedAttempt) {
+        let is_unknown = !matches!(self.functions[ended.function].presence, Presence::Serving(_));
+        if ended.adopted && is_unknown && !self.scanned {
+            return self.early.push(ended);
+        }
         let EndedAttempt {
             worker,
             function,
             serving,
             run,
-        } = done;
-        self.end_unwaited(now, run.invocation, out);
-        let at_once = (Duration::ZERO, now.mono.saturating_sub(run.started.mono));
-        let (ago, lasted) = late.unwrap_or(at_once);
+            verdict,
+            ..
+        } = ended;
+        self.end_unwaited(run.invocation);
+        let at_once = (Duration::ZERO, self.now.mono.saturating_sub(run.started.mono));
+        let (ago, lasted) = verdict.late.unwrap_or(at_once);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         // fnd hears late of an end that the spawner made; how long the attempt lasted is known exactly.
-        let ended_ms = now.unix_ms.saturating_sub(millis(ago));
-        let ended_ms = match late {
+        let ended_ms = self.now.unix_ms.saturating_sub(millis(ago));
+        let ended_ms = match verdict.late {
             Some(_) => ended_ms.min(run.started.unix_ms.saturating_add(millis(lasted))),
             None => ended_ms,
         };
@@ -392,7 +321,7 @@ impl Supervisor {
             message: verdict.message,
             exit_code: verdict.exit_code,
             signal: verdict.signal,
-            usage,
+            usage: verdict.usage,
             next_attempt_ms: None,
             cold: run.call.map(|(_, cold)| cold),
         };
@@ -400,10 +329,10 @@ impl Supervisor {
         if worker.is_some() {
             self.functions[function].work.durations.push(record.duration_us);
         }
-        self.count_canary(function, serving.version, record.reason, out);
-        self.conclude(now, &serving, (record, result), out);
+        self.count_canary(function, serving.version, record.reason);
+        self.conclude(&serving, record, verdict.result);
         // A deleted function is shown as long as an attempt runs, so this end may be the moment at which it vanishes.
-        self.announce(function, out);
-        self.line_up(now, function);
+        self.announce(function);
+        self.line_up(function);
     }
 }

@@ -1,11 +1,9 @@
 //! Hands invocations to ready workers as calls, handles the answers and handles workers that end without an answer.
 
 use super::Supervisor;
-use super::attempt::{EndFacts, EndedAttempt};
-use crate::messages::Now;
+use super::attempt::EndedAttempt;
 use crate::messages::action::{Action, CallOrder};
 use crate::messages::event::{Answered, Exited};
-use crate::records::Usage;
 use crate::records::outcome::Reason;
 use crate::run_state::queue::First;
 use crate::run_state::verdict::AttemptVerdict;
@@ -13,13 +11,12 @@ use crate::run_state::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, failure_message, to_usize};
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
-use std::time::Duration;
 
 impl Supervisor {
     /// Hands a function's ready invocations to its free workers. The worker used last comes first, so that the others
     /// become idle and can be stopped.
-    pub(super) fn serve(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        self.claim_next(now, key, out);
+    pub(super) fn serve(&mut self, key: FunctionKey) {
+        self.claim_next(key);
         loop {
             let function = &self.functions[key];
             let Some(serving) = function.serving().filter(|_| function.is_enabled()).cloned() else {
@@ -33,19 +30,19 @@ impl Supervisor {
             if !self.group_has_room(key) {
                 return self.wait_for_group(key);
             }
-            let Some(invocation) = self.functions[key].queue.take_ready() else {
+            let Some(invocation) = self.functions[key].work.queue.take_ready() else {
                 return;
             };
-            self.call(now, worker, invocation, out);
-            self.claim_ahead(now, key, out);
+            self.call(worker, invocation);
+            self.claim_ahead(key);
         }
     }
 
     /// Claims the invocations at the head of the queue that could be called now. Until they are claimed the free
     /// workers may serve others, so that an invocation that needs no disk never waits for one.
-    fn claim_next(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    fn claim_next(&mut self, key: FunctionKey) {
         let function = &self.functions[key];
-        if !self.claim_rate.may_claim() || !function.queue.has_unclaimed() || !function.is_enabled() {
+        if !self.claim_rate.may_claim() || !function.work.queue.has_unclaimed() || !function.is_enabled() {
             return;
         }
         let Some(serving) = function.serving() else { return };
@@ -56,16 +53,16 @@ impl Supervisor {
         };
         let free: usize = function.all_free().filter_map(slots).sum();
         let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.work.busy));
-        while self.functions[key].queue.claiming() < open
-            && matches!(self.functions[key].queue.first(true), Some(First::Unclaimed))
+        while self.functions[key].work.queue.claiming() < open
+            && matches!(self.functions[key].work.queue.first(true), Some(First::Unclaimed))
             && self.group_has_room(key)
         {
             // A call needs no place in the budget of the node: its worker has one.
-            self.claim(now, key, false, out);
+            self.claim(key, false);
         }
     }
 
-    fn call(&mut self, now: Now, id: WorkerId, invocation: InvocationId, out: &mut Vec<Action>) {
+    fn call(&mut self, id: WorkerId, invocation: InvocationId) {
         self.next_call += 1;
         let call = self.next_call;
         let Some(worker) = self.workers.get_mut(&id) else {
@@ -87,10 +84,10 @@ impl Supervisor {
             self.out_of_service(id);
         }
         self.functions[key].begins_with(serving.version);
-        let Some((run, order)) = self.begin(now, invocation, (id, &serving, Some((call, cold))), out) else {
+        let Some((run, order)) = self.begin(invocation, id, &serving, Some((call, cold))) else {
             return;
         };
-        out.push(Action::Call(Box::new(CallOrder {
+        self.out.push(Action::Call(Box::new(CallOrder {
             worker: id,
             call,
             function: self.functions[key].name.clone(),
@@ -101,13 +98,13 @@ impl Supervisor {
             worker.runs.push(run);
         }
         self.enter(id, WorkerPhase::Busy);
-        self.functions[key].work.last_call = Some(now.mono);
-        self.line_up(now, key);
-        self.announce(key, out);
+        self.functions[key].work.last_call = Some(self.now.mono);
+        self.line_up(key);
+        self.announce(key);
     }
 
     /// Handles a worker's answer.
-    pub(super) fn answered(&mut self, now: Now, answered: Answered, out: &mut Vec<Action>) {
+    pub(super) fn answered(&mut self, answered: Answered) {
         let id = answered.worker;
         // The worker is gone, and its attempts have ended with it.
         let Some(worker) = self.workers.get_mut(&id) else {
@@ -123,7 +120,7 @@ impl Supervisor {
                 return;
             }
             let message = format!("it answered call {}, which it did not have", answered.call);
-            return self.broken(now, id, message, out);
+            return self.broken(id, message);
         };
         let is_ending = worker.runs.get(at).is_none_or(|run| run.ending.is_some());
         if is_ending && worker.phase != WorkerPhase::Busy {
@@ -133,25 +130,17 @@ impl Supervisor {
         let run = worker.runs.remove(at);
         // The end of a request whose connection fnd has closed is no answer of the worker.
         if let (false, WorkerKind::Member(member)) = (is_ending, &mut worker.kind) {
-            member.answered_at = Some(now.mono);
+            member.answered_at = Some(self.now.mono);
         }
-        let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
-        self.run_over(id, (function, &serving), &run);
-        let ended = EndFacts::of_answer(&serving.rules, &run, answered);
-        let done = EndedAttempt {
-            worker: Some(id),
-            function,
-            serving,
-            run,
-        };
-        if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
-            self.attempt_ended(now, done, ended, out);
-        }
-        self.after_call(now, id, out);
+        let verdict = AttemptVerdict::of_answer(&worker.serving.rules, &run, answered);
+        let ended = EndedAttempt::new(Some(id), worker, run, verdict);
+        self.call_ended(id, ended);
     }
 
-    /// Decides after a call whether its worker takes further calls.
-    pub(super) fn after_call(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    /// Records a call that has ended, and decides whether its worker takes further calls.
+    pub(super) fn call_ended(&mut self, id: WorkerId, ended: EndedAttempt) {
+        self.run_over(id, ended.function, &ended.serving, &ended.run);
+        self.attempt_ended(ended);
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -160,16 +149,16 @@ impl Supervisor {
         let (WorkerPhase::Busy, WorkerKind::Member(member)) = (worker.phase, &mut worker.kind) else {
             return;
         };
-        let aged = member.pool.age_over(started).is_some_and(|at| at <= now.mono);
+        let aged = member.pool.age_over(started).is_some_and(|at| at <= self.now.mono);
         member.retiring |= aged;
         let retiring = member.retiring;
         if empty {
-            self.rest(now, id, out);
+            self.rest(id);
         } else if !retiring {
             let free = self.functions[key].free_of(version);
             if !free.contains(&id) {
                 free.push(id);
-                self.line_up(now, key);
+                self.line_up(key);
             }
         } else {
             self.out_of_service(id);
@@ -177,7 +166,7 @@ impl Supervisor {
     }
 
     /// Handles a worker that reports that its code could not be loaded; it is about to end.
-    pub(super) fn load_failed(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+    pub(super) fn load_failed(&mut self, id: WorkerId, message: String) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -186,70 +175,54 @@ impl Supervisor {
         let rules = Arc::clone(&worker.serving.rules);
         let Some(member) = worker.member_mut().filter(|member| loading && !member.ready) else {
             return self.broken(
-                now,
                 id,
                 "it reported that it cannot serve, but had reported before that it is ready".to_owned(),
-                out,
             );
         };
         member.load_error = Some(failure_message::of_code(&rules, message));
         // The worker ends by itself. If it does not, it gets SIGTERM after the grace.
-        let until = now.mono.saturating_add(worker.serving.rules.grace);
+        let until = self.now.mono.saturating_add(worker.serving.rules.grace);
         self.enter(id, WorkerPhase::Leaving { until });
     }
 
     /// Handles a worker whose code was not loaded in time.
-    pub(super) fn not_ready(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn not_ready(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
+        let why = worker.waits_for.take();
         if let Some(member) = worker.member_mut() {
             let limit = fnd_wire::units::print_duration(member.pool.load_max);
-            let why = member
-                .waits_for
-                .take()
-                .map(|why| format!(": {why}"))
-                .unwrap_or_default();
-            member.load_error = Some(failure_message::bounded(format!(
-                "it was not ready within {limit}{why}"
-            )));
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            let error = format!("it was not ready within {limit}{why}");
+            member.load_error = Some(failure_message::bounded(error));
         }
-        self.terminate(now, id, out);
+        self.terminate(id);
     }
 
     /// Keeps why a readiness probe failed. The reason is used only if the worker is not ready in time.
     pub(super) fn not_ready_yet(&mut self, id: WorkerId, why: String) {
-        let Some(worker) = self.workers.get_mut(&id) else {
-            return;
-        };
-        match &mut worker.kind {
-            WorkerKind::Member(member) => member.waits_for = Some(why),
-            WorkerKind::Service(readiness) => readiness.waits_for = Some(why),
-            // Scripts have no readiness probe.
-            WorkerKind::Script => {}
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.waits_for = Some(why);
         }
     }
 
     /// Handles a worker that closed its end of the connection: it exits by itself, or is terminated after the grace.
-    pub(super) fn closed(&mut self, now: Now, id: WorkerId) {
+    pub(super) fn closed(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if let (
-            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy,
-            WorkerKind::Member(member),
-        ) = (worker.phase, &mut worker.kind)
-        {
+        let until = self.now.mono.saturating_add(worker.serving.rules.grace);
+        if let (true, WorkerKind::Member(member)) = (worker.phase.goes_on(), &mut worker.kind) {
             member.broken = Some("it closed descriptor 3".to_owned());
             member.retiring = true;
-            let until = now.mono.saturating_add(worker.serving.rules.grace);
             self.enter(id, WorkerPhase::Leaving { until });
             self.out_of_service(id);
         }
     }
 
     /// Handles a worker that broke the protocol: it is killed, since its messages cannot be trusted any more.
-    pub(super) fn broken(&mut self, now: Now, id: WorkerId, message: String, out: &mut Vec<Action>) {
+    pub(super) fn broken(&mut self, id: WorkerId, message: String) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -258,79 +231,48 @@ impl Supervisor {
         };
         member.broken.get_or_insert(message);
         member.retiring = true;
-        match worker.phase {
-            WorkerPhase::Loading { .. }
-            | WorkerPhase::Idle { .. }
-            | WorkerPhase::Busy
-            | WorkerPhase::Leaving { .. }
-            | WorkerPhase::Terminating { .. } => {
-                self.kill(now, id, out);
-            }
-            // A starting worker has no process to kill yet: `retiring` has it stopped once it is started. The others
-            // are ending.
-            WorkerPhase::Starting | WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
+        // A starting worker has no process to kill yet: `retiring` has it stopped once it is started.
+        if worker.phase.can_be_killed() {
+            self.kill(id);
         }
     }
 
     /// Handles the end of a handler's worker, with all its calls.
-    pub(super) fn member_exited(&mut self, now: Now, mut worker: Worker, exited: &Exited, out: &mut Vec<Action>) {
+    pub(super) fn member_exited(&mut self, mut worker: Worker, exited: &Exited) {
         let id = exited.worker;
         let fenced_at = self.fenced_by_spawner(&mut worker, exited);
         for run in std::mem::take(&mut worker.runs) {
-            let verdict = AttemptVerdict::of_call(&worker, &run, exited);
-            let usage = Usage {
-                scope_worker: true,
-                ..exited.usage
-            };
-            let since = |at: Duration| (now.mono.saturating_sub(at), at.saturating_sub(run.started.mono));
-            let mut ended = EndFacts::new(verdict, usage, None);
-            ended.late = fenced_at.map(since);
-            let done = EndedAttempt {
-                worker: Some(id),
-                function: worker.function,
-                serving: Arc::clone(&worker.serving),
-                run,
-            };
-            if let Some((done, ended)) = self.keep_early(worker.adopted, done, ended) {
-                self.attempt_ended(now, done, ended, out);
-            }
+            let mut verdict = AttemptVerdict::of_call(&worker, &run, exited);
+            verdict.late = fenced_at.map(|at| run.ended_at(at, self.now));
+            self.attempt_ended(EndedAttempt::new(Some(id), &worker, run, verdict));
         }
         if worker.member().is_some_and(|member| !member.ready) {
             let message = AttemptVerdict::of_load(&worker, exited);
-            self.never_ready(now, (id, &worker), (Reason::Load, message), out);
+            self.never_ready(id, &worker, Reason::Load, message);
         }
-        out.push(Action::Forget(id, Some(self.functions[worker.function].name.clone())));
-        self.line_up(now, worker.function);
+        self.out
+            .push(Action::Forget(id, Some(self.functions[worker.function].name.clone())));
+        self.line_up(worker.function);
     }
 
     /// Handles a worker that ended before it was ready: a trial of a new version fails; otherwise the first waiting
     /// invocation fails with the reason.
-    pub(super) fn never_ready(
-        &mut self,
-        now: Now,
-        (id, worker): (WorkerId, &Worker),
-        (reason, message): (Reason, String),
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn never_ready(&mut self, id: WorkerId, worker: &Worker, reason: Reason, message: String) {
         let key = worker.function;
         let function = &mut self.functions[key];
         // The end of a worker that was retired before it was ready is no failure.
         let is_retired = worker
             .member()
             .is_some_and(|member| member.retiring && member.load_error.is_none() && member.broken.is_none());
-        if let Some(candidate) = function
-            .candidate
-            .as_mut()
-            .filter(|candidate| candidate.worker == Some(id))
-        {
+        if let Some(candidate) = function.tried_with(id) {
             // fnd ended the worker, so the version has not failed its trial: another worker tries it.
             if is_retired {
                 (candidate.worker, candidate.wanted) = (None, true);
                 return;
             }
-            out.push(Action::Status(function.name.clone()));
+            self.out.push(Action::Status(function.name.clone()));
             let what = if reason == Reason::Load { "loaded" } else { "started" };
-            self.trial_failed(now, key, (what, &message));
+            self.trial_failed(key, what, &message);
             return;
         }
         if is_retired {
@@ -338,26 +280,25 @@ impl Supervisor {
         }
         // No invocation waits for a canary, so none fails with the canary's worker.
         if function.is_canary(worker.serving.version) {
-            return self.canary_not_ready(key, out);
+            return self.canary_not_ready(key);
         }
-        self.count_start_failure(now, key, &worker.serving);
+        self.count_start_failure(key, &worker.serving);
         let function = &mut self.functions[key];
-        let Some(invocation) = function.queue.take_first() else {
-            self.announce(key, out);
+        let Some(invocation) = function.work.queue.take_first() else {
+            self.announce(key);
             return;
         };
         let serving = &worker.serving;
         // The failure becomes an attempt of the invocation, so that retries and history count it. The numbers of real
         // calls begin at 1, so 0 is none of them.
-        let begun = self.begin(now, invocation, (id, serving, Some((0, true))), out);
+        let begun = self.begin(invocation, id, serving, Some((0, true)));
         let Some((run, _)) = begun else { return };
-        self.run_over(id, (key, serving), &run);
-        let done = EndedAttempt {
-            worker: Some(id),
-            function: key,
-            serving: Arc::clone(serving),
-            run,
-        };
-        self.attempt_ended(now, done, EndFacts::of_call((reason, message), None), out);
+        self.run_over(id, key, serving, &run);
+        let verdict = AttemptVerdict::of_call_alone(reason, message, None);
+        self.attempt_ended(EndedAttempt {
+            // This attempt is of this fnd, also if an earlier one started the worker.
+            adopted: false,
+            ..EndedAttempt::new(Some(id), worker, run, verdict)
+        });
     }
 }

@@ -8,7 +8,6 @@
 //! Whether a canary is promoted or ended is decided outside ([`release`](crate::lifecycle::release)): this module counts.
 
 use super::Supervisor;
-use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::event::InstalledVersion;
 use crate::records::outcome::{Class, Reason};
@@ -45,6 +44,17 @@ impl SupervisedFunction {
     pub(super) fn all_free(&self) -> impl Iterator<Item = &WorkerId> {
         let canary = self.due_canary().into_iter().flat_map(|canary| &canary.free);
         self.work.free.iter().chain(canary)
+    }
+
+    /// Returns the version on trial, if it is tried with this worker.
+    pub(super) fn tried_with(&mut self, worker: WorkerId) -> Option<&mut SpareCandidate> {
+        let candidate = self.candidate.as_deref_mut();
+        candidate.filter(|candidate| candidate.worker == Some(worker))
+    }
+
+    fn canary_of(&mut self, version: Version) -> Option<&mut Canary> {
+        let canary = self.canary.as_deref_mut();
+        canary.filter(|canary| canary.serving.version == version)
     }
 
     /// Returns the list of free workers of a version.
@@ -90,15 +100,15 @@ impl Supervisor {
     /// Says whether the canary of a script may have one more process. The `pool.max` of the release that serves bounds the
     /// processes of both, and the canary's own may be smaller.
     fn pool_lets_begin(&self, key: FunctionKey, canary: &Canary) -> bool {
-        let running = &self.functions[key].work.running;
-        let workers = running.iter().filter_map(|id| self.workers.get(id));
-        let own = workers.filter(|worker| worker.serving.version == canary.serving.version);
+        let own = self
+            .workers_of(key)
+            .filter(|(_, worker)| worker.serving.version == canary.serving.version);
         own.count() < to_usize(canary.serving.rules.max_running)
     }
 
     /// Handles an installed version that is to get `percent` of the calls while another one serves. A handler is tried first.
     /// The version that serves already gets all of them.
-    pub(super) fn begin_canary(&mut self, now: Now, installed: InstalledVersion, percent: u32, out: &mut Vec<Action>) {
+    pub(super) fn begin_canary(&mut self, installed: InstalledVersion, percent: u32) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
         let percent = percent.clamp(1, CALL);
@@ -107,15 +117,11 @@ impl Supervisor {
         };
         // Without another version to share the calls with, this one serves like every installed version.
         if !function.serving().is_some_and(can_share) {
-            return self.installed(now, installed, out);
+            return self.installed(installed);
         }
-        out.push(Action::Status(function.name.clone()));
+        self.out.push(Action::Status(function.name.clone()));
         let serving = Arc::new(ServingRelease::of(installed));
-        if let Some(canary) = function
-            .canary
-            .as_mut()
-            .filter(|canary| canary.serving.version == serving.version)
-        {
+        if let Some(canary) = function.canary_of(serving.version) {
             // Only the share has changed, so the canary keeps its workers and its counts.
             canary.set_share(percent);
             // A file that is refused is reported again after this.
@@ -130,11 +136,11 @@ impl Supervisor {
             candidate.canary = Some(percent);
             function.error.clone_from(&candidate.error);
             self.try_again(key, true);
-            self.refuse_trial(now, key);
-            return self.line_up(now, key);
+            self.refuse_trial(key);
+            return self.line_up(key);
         }
         // A function has one canary at a time, so the earlier one ends.
-        self.end_canary(now, key, out);
+        self.end_canary(key);
         let function = &mut self.functions[key];
         if let Some(renewed) = function.renewal() {
             // The release that serves needs the new secret or interpreter no less than its canary.
@@ -142,79 +148,76 @@ impl Supervisor {
             return;
         }
         // A function tries one version at a time, and new code on trial gives way to the canary.
-        self.give_up_candidate(now, key, out);
+        self.give_up_candidate(key);
         let function = &mut self.functions[key];
         function.error = self.node.refusal(&serving.rules).map(Into::into);
         if function.error.is_some() {
             return;
         }
         if function.is_worth_a_trial(&serving) {
-            let canary = Some(percent);
-            function.candidate = Some(Box::new(SpareCandidate {
-                canary,
-                ..SpareCandidate::new(serving)
-            }));
+            function.candidate = Some(Box::new(SpareCandidate::new(serving, Some(percent))));
         } else {
             function.canary = Some(Box::new(Canary::new(serving, percent)));
         }
-        self.line_up(now, key);
+        self.line_up(key);
     }
 
     /// Takes the calls from a canary: its running ones end by themselves.
-    pub(super) fn canary_over(&mut self, now: Now, name: &FunctionName, out: &mut Vec<Action>) {
+    pub(super) fn canary_over(&mut self, name: &FunctionName) {
         let Some(key) = self.functions.find(name) else { return };
         let on_trial = self.functions[key].candidate.as_ref();
         if let Some(canary) = on_trial.filter(|candidate| candidate.canary.is_some()) {
             let error = canary.error.clone();
-            self.give_up_candidate(now, key, out);
+            self.give_up_candidate(key);
             self.functions[key].forget_error_of(error.as_deref());
         } else if let Some(candidate) = &mut self.functions[key].candidate {
             candidate.behind = None;
         }
-        self.end_canary(now, key, out);
-        out.push(Action::Status(name.clone()));
-        self.line_up(now, key);
+        self.end_canary(key);
+        self.out.push(Action::Status(name.clone()));
+        self.line_up(key);
     }
 
     /// Forgets the canary of a function and retires its workers.
-    pub(super) fn end_canary(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    pub(super) fn end_canary(&mut self, key: FunctionKey) {
         let function = &mut self.functions[key];
         // `retire_all` spares the workers of a canary, so the canary is forgotten first.
         if function.canary.take().is_some() {
             let serving = function.serving().cloned();
-            self.retire_all(now, key, serving.as_ref(), out);
+            self.retire_all(key, serving.as_ref());
         }
     }
 
     /// Lets the canary serve. Its workers stay, and those of the release before are retired.
-    pub(super) fn promote(&mut self, now: Now, key: FunctionKey, serving: &Arc<ServingRelease>, out: &mut Vec<Action>) {
+    pub(super) fn promote(&mut self, key: FunctionKey, serving: &Arc<ServingRelease>) {
         let function = &mut self.functions[key];
         let Some(canary) = function.canary.take() else { return };
         // The workers of the version before leave this list below, when they are retired.
         function.work.free.extend(canary.free);
         self.let_serve(key, Arc::clone(serving));
-        self.retire_all(now, key, Some(serving), out);
+        self.retire_all(key, Some(serving));
     }
 
-    /// Says whether the canary of a handler needs one more worker.
-    pub(super) fn canary_wants(&self, key: FunctionKey) -> bool {
-        let Some(canary) = &self.functions[key].canary else {
-            return false;
-        };
-        let Some(pool) = canary.serving.rules.kind.pool() else {
-            return false;
-        };
+    /// Returns the canary of a handler, if it needs one more worker.
+    pub(super) fn canary_wants(&self, key: FunctionKey) -> Option<&Arc<ServingRelease>> {
+        let canary = self.functions[key].canary.as_ref()?;
+        let pool = canary.serving.rules.kind.pool()?;
         let members = self.members(key, &canary.serving);
         // Nobody waits for the workers of a canary, so they start one after the other.
         let room = members.all < to_usize(pool.most) && members.coming == 0;
-        canary.lacks_worker && canary.free.is_empty() && room && self.node.refusal(&canary.serving.rules).is_none()
+        let is_wanted = canary.lacks_worker && canary.free.is_empty() && room;
+        (is_wanted && self.node.refusal(&canary.serving.rules).is_none()).then_some(&canary.serving)
     }
 
     /// Returns the version of a script's next attempt. The run of a content by itself is never the canary's.
     pub(super) fn next_version(&self, key: FunctionKey) -> Option<&Arc<ServingRelease>> {
         let function = &self.functions[key];
         let is_load = || {
-            let next = function.queue.first_ready().and_then(|id| self.invocations.get(&id));
+            let next = function
+                .work
+                .queue
+                .first_ready()
+                .and_then(|id| self.invocations.get(&id));
             next.is_some_and(|invocation| invocation.load_key.is_some())
         };
         let fits = |canary: &&Canary| {
@@ -228,30 +231,26 @@ impl Supervisor {
     }
 
     /// Counts an ended attempt of a canary.
-    pub(super) fn count_canary(&mut self, key: FunctionKey, version: Version, reason: Reason, out: &mut Vec<Action>) {
+    pub(super) fn count_canary(&mut self, key: FunctionKey, version: Version, reason: Reason) {
         let function = &mut self.functions[key];
-        let Some(canary) = function
-            .canary
-            .as_mut()
-            .filter(|canary| canary.serving.version == version)
-        else {
+        let Some(canary) = function.canary_of(version) else {
             return;
         };
         canary.attempts = canary.attempts.saturating_add(1);
         if is_fault(reason.class()) {
             canary.failures = canary.failures.saturating_add(1);
-            out.push(Action::CanaryFailed(function.name.clone()));
+            self.out.push(Action::CanaryFailed(function.name.clone()));
         }
     }
 
     /// Handles a worker of the canary that ended before it was ready. No call waited for it; the next one is tried when the
     /// canary is owed a call again.
-    pub(super) fn canary_not_ready(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
+    pub(super) fn canary_not_ready(&mut self, key: FunctionKey) {
         let function = &mut self.functions[key];
         if let Some(canary) = &mut function.canary {
             (canary.owed, canary.lacks_worker) = (0, false);
             canary.failures = canary.failures.saturating_add(1);
-            out.push(Action::CanaryFailed(function.name.clone()));
+            self.out.push(Action::CanaryFailed(function.name.clone()));
         }
     }
 }

@@ -10,56 +10,50 @@
 
 use super::Supervisor;
 use super::keys::value_of;
-use crate::messages::Now;
-use crate::messages::action::{Action, ChainRefusal, Rejection};
+use crate::messages::action::{ChainRefusal, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::submit::{Calling, Submit};
 use crate::records::cause::DEPTH_MAX;
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::Trigger;
 use crate::run_state::FunctionKey;
-use crate::run_state::invocation::{Invocation, InvocationStage};
+use crate::run_state::invocation::Invocation;
 use crate::run_state::worker::Run;
 use crate::trace::{Span, Trace};
 use fnd_wire::ids::InvocationId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Why an invocation ends that its caller waited for.
-const CALLER_ENDS: &str = "its caller waited for it, and was ended";
+pub(super) const CALLER_ENDS: &str = "its caller waited for it, and was ended";
 const CALLER_ENDED: &str = "its caller waited for it, and has ended";
 pub(super) const CALLER_LEFT: &str = "its caller closed the connection";
 
 /// An invocation that runs, and its attempt.
 type RunningCall<'a> = (&'a Invocation, &'a Run);
 
-/// The live invocations that another one waits for, by their callers.
+/// The live invocations that another one waits for, each behind its caller.
 #[derive(Debug, Default)]
-pub(super) struct Waited(BTreeMap<InvocationId, BTreeSet<InvocationId>>);
+pub(super) struct Waited(BTreeSet<(InvocationId, InvocationId)>);
 
 impl Waited {
     /// Adds an invocation, if another one waits for it.
     pub(super) fn add(&mut self, invocation: &Invocation) {
-        if let Some(caller) = invocation.waiting_caller() {
-            self.0.entry(caller).or_default().insert(invocation.id);
-        }
+        self.0
+            .extend(invocation.waiting_caller().map(|caller| (caller, invocation.id)));
     }
 
     pub(super) fn remove(&mut self, invocation: &Invocation) {
         // Its caller may have been answered before its end.
-        if let Some(caller) = invocation.called().and_then(|call| call.invocation)
-            && let Some(of_caller) = self.0.get_mut(&caller)
-        {
-            of_caller.remove(&invocation.id);
-            if of_caller.is_empty() {
-                self.0.remove(&caller);
-            }
+        if let Some(caller) = invocation.called().and_then(|call| call.invocation) {
+            self.0.remove(&(caller, invocation.id));
         }
     }
 
     fn of(&self, caller: InvocationId) -> Vec<InvocationId> {
-        self.0.get(&caller).into_iter().flatten().copied().collect()
+        let all = (caller, InvocationId(0))..=(caller, InvocationId(u128::MAX));
+        self.0.range(all).map(|(_, id)| *id).collect()
     }
 }
 
@@ -134,12 +128,7 @@ impl Supervisor {
 
     /// Returns the invocations of a function that run, with their attempts.
     fn running_of(&self, key: FunctionKey) -> Vec<RunningCall<'_>> {
-        let workers = self.functions[key]
-            .work
-            .running
-            .iter()
-            .filter_map(|id| self.workers.get(id));
-        let runs = workers.flat_map(|worker| &worker.runs);
+        let runs = self.workers_of(key).flat_map(|(_, worker)| &worker.runs);
         runs.filter_map(|run| Some((self.invocations.get(&run.invocation)?, run)))
             .collect()
     }
@@ -157,7 +146,7 @@ impl Supervisor {
         let group = serving.group().filter(|group| self.group_room(Some(group), key) == 0);
         // The payload can be large, so it is read only if one of the callers has a value whose lane is full.
         let is_of_full_lane = |value: &Arc<str>| {
-            let is_full = !self.functions[key].queue.has_place_for(value);
+            let is_full = !self.functions[key].work.queue.has_place_for(value);
             is_full && value_of(&submit.payload, &serving.rules).as_ref() == Some(value)
         };
         let mut waiting = Some(caller);
@@ -175,10 +164,7 @@ impl Supervisor {
 
     /// Returns the group in which the attempt of an invocation counts that runs.
     fn group_of(&self, invocation: &Invocation) -> Option<&str> {
-        match invocation.stage {
-            InvocationStage::Running { worker } => self.workers.get(&worker)?.serving.group(),
-            _ => None,
-        }
+        self.workers.get(&invocation.stage.worker()?)?.serving.group()
     }
 
     /// Returns when a caller that waits will have ended: by the timeout of its attempt or its own deadline.
@@ -201,40 +187,28 @@ impl Supervisor {
     /// ended with both.
     pub(super) fn has_lost_caller(&self, invocation: &Invocation) -> bool {
         let caller = invocation.waiting_caller().filter(|_| !invocation.is_shared());
-        caller.is_some_and(|caller| !self.runs_now(caller))
-    }
-
-    fn runs_now(&self, id: InvocationId) -> bool {
-        let worker = self.invocations.get(&id).and_then(|invocation| match invocation.stage {
-            InvocationStage::Running { worker } => self.workers.get(&worker),
-            _ => None,
-        });
-        worker.is_some_and(|worker| worker.run(id).is_some())
-    }
-
-    /// Ends the invocations that another one waits for, because its attempt is being ended.
-    pub(super) fn end_waited_for(&mut self, now: Now, caller: InvocationId, out: &mut Vec<Action>) {
-        self.end_calls(now, caller, CALLER_ENDS, out);
+        caller.is_some_and(|caller| self.attempt_of(caller).is_none())
     }
 
     /// Ends the invocations that an ended attempt waited for. When everything ends, each says by itself why.
-    pub(super) fn end_unwaited(&mut self, now: Now, caller: InvocationId, out: &mut Vec<Action>) {
+    pub(super) fn end_unwaited(&mut self, caller: InvocationId) {
         if self.spawner && !self.phase.is_stopping() {
-            self.end_calls(now, caller, CALLER_ENDED, out);
+            self.end_calls(caller, CALLER_ENDED);
         }
     }
 
     /// Ends the invocations whose caller, which waited for them, ended while no fnd was running.
-    pub(super) fn end_orphans(&mut self, now: Now, out: &mut Vec<Action>) {
-        let callers: Vec<InvocationId> = self.waited.0.keys().copied().collect();
-        let gone: Vec<InvocationId> = callers.into_iter().filter(|caller| !self.runs_now(*caller)).collect();
+    pub(super) fn end_orphans(&mut self) {
+        let mut gone: Vec<InvocationId> = self.waited.0.iter().map(|(caller, _)| *caller).collect();
+        gone.dedup();
+        gone.retain(|caller| self.attempt_of(*caller).is_none());
         for caller in gone {
-            self.end_calls(now, caller, CALLER_ENDED, out);
+            self.end_calls(caller, CALLER_ENDED);
         }
     }
 
     /// Ends a call. The first reason stays if no retry can follow it.
-    pub(super) fn end_call(&mut self, now: Now, id: InvocationId, why: &'static str, out: &mut Vec<Action>) {
+    pub(super) fn end_call(&mut self, id: InvocationId, why: &'static str) {
         let mut runs = self.workers.values().filter_map(|worker| worker.run(id));
         let is_last = |ending: &EndCause| {
             matches!(
@@ -243,18 +217,19 @@ impl Supervisor {
             )
         };
         if !runs.any(|run| run.ending.as_ref().is_some_and(is_last)) {
-            self.end_all(now, id, EndCause::Cancelled(why.into()), out);
+            self.end_all(id, EndCause::Cancelled(why.into()));
         }
     }
 
-    fn end_calls(&mut self, now: Now, caller: InvocationId, why: &'static str, out: &mut Vec<Action>) {
+    /// Ends the invocations that another one waits for.
+    pub(super) fn end_calls(&mut self, caller: InvocationId, why: &'static str) {
         for id in self.waited.of(caller) {
             if self
                 .invocations
                 .get(&id)
                 .is_some_and(|invocation| !invocation.is_shared())
             {
-                self.end_call(now, id, why, out);
+                self.end_call(id, why);
             }
         }
     }

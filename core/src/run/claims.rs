@@ -14,12 +14,11 @@
 //! begun attempts tells which claimed invocations have not begun: those wait again. A power cut destroys that table;
 //! then they are interrupted.
 
-use super::Supervisor;
-use crate::messages::Now;
+use super::{Supervisor, pause_after};
 use crate::messages::action::Action;
 use crate::messages::rules::FunctionKind;
 use crate::run_state::FunctionKey;
-use crate::run_state::invocation::{Invocation, InvocationStage};
+use crate::run_state::invocation::InvocationStage;
 use crate::run_state::queue::First;
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
@@ -33,9 +32,6 @@ const ROUND_TRIPS: u128 = 16;
 /// Most claims ahead for one function: as many as the ledger commits at once. Reached only if the disk is slow compared
 /// to the runs.
 const AHEAD_MAX: usize = 1024;
-/// How long fnd sends no claims after the first failed claim; the pause doubles with each further failure.
-const PAUSE: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// How fast and how well the ledger takes claims.
 #[derive(Debug, Default)]
@@ -68,46 +64,41 @@ impl ClaimRate {
 
 impl Supervisor {
     /// Starts or claims the first of a script's invocations. Its place in the budget is already taken.
-    pub(super) fn start_or_claim(
-        &mut self,
-        now: Now,
-        key: FunctionKey,
-        serving: Arc<ServingRelease>,
-        out: &mut Vec<Action>,
-    ) {
-        match self.functions[key].queue.first(self.claim_rate.may_claim()) {
-            Some(First::Unclaimed) => self.claim(now, key, true, out),
-            Some(First::Ready) | None => self.start(now, key, serving, out),
+    pub(super) fn start_or_claim(&mut self, key: FunctionKey, serving: Arc<ServingRelease>) {
+        match self.functions[key].work.queue.first(self.claim_rate.may_claim()) {
+            Some(First::Unclaimed) => self.claim(key, true),
+            Some(First::Ready) | None => self.start(key, serving),
         }
     }
 
     /// Claims the first of the invocations that wait for it.
-    pub(super) fn claim(&mut self, now: Now, key: FunctionKey, holds: bool, out: &mut Vec<Action>) {
+    pub(super) fn claim(&mut self, key: FunctionKey, holds: bool) {
         let group: Option<Arc<str>> = self
             .next_release(key)
             .and_then(|release| release.group())
             .map(Arc::from);
         let function = &mut self.functions[key];
-        let Some(id) = function.queue.take_unclaimed() else {
+        let Some(id) = function.work.queue.take_unclaimed() else {
             return;
         };
         if let Some(invocation) = self.invocations.get_mut(&id) {
             self.groups.take(group.as_deref(), key);
             let stage = InvocationStage::Claiming {
-                since: now.mono,
+                since: self.now.mono,
                 holds,
                 group,
             };
-            function.queue.change(invocation, stage);
+            function.work.queue.change(invocation, stage);
             self.claim_rate.unanswered += 1;
-            out.push(Action::Claim(Box::new(invocation.claim(&function.name, now))));
+            self.out
+                .push(Action::Claim(Box::new(invocation.claim(&function.name, self.now))));
         }
     }
 
     /// Claims invocations that begin soon, so that they need not wait for the disk then.
-    pub(super) fn claim_ahead(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    pub(super) fn claim_ahead(&mut self, key: FunctionKey) {
         let function = &self.functions[key];
-        if !function.queue.has_unclaimed() || !self.claim_rate.may_claim() || function.is_held() {
+        if !function.work.queue.has_unclaimed() || !self.claim_rate.may_claim() || function.is_held() {
             return;
         }
         let serving = function.serving().filter(|serving| !serving.rules.kind.is_service());
@@ -122,7 +113,7 @@ impl Supervisor {
         let begin = self.claim_rate.round_trip.as_micros() * ROUND_TRIPS * places / u128::from(lasts_us.max(1));
         let ahead = usize::try_from(begin).unwrap_or(AHEAD_MAX).min(AHEAD_MAX);
         loop {
-            let queue = &self.functions[key].queue;
+            let queue = &self.functions[key].work.queue;
             let Some(first) = queue.first_unclaimed().filter(|_| queue.claimed_ahead() < ahead) else {
                 return;
             };
@@ -132,7 +123,7 @@ impl Supervisor {
             if first.is_some_and(|first| first.of_stream) {
                 return;
             }
-            self.claim(now, key, false, out);
+            self.claim(key, false);
         }
     }
 
@@ -146,113 +137,90 @@ impl Supervisor {
 
     /// Handles stored claims: the attempts may begin. A claim of an invocation that has ended or was put back meanwhile
     /// is ignored.
-    pub(super) fn claimed(&mut self, now: Now, ids: &[InvocationId], out: &mut Vec<Action>) {
+    pub(super) fn claimed(&mut self, ids: &[InvocationId]) {
         self.claim_rate.failures = 0;
         self.claim_rate.answered(ids.len());
         for id in ids {
-            let Some((key, holds)) = self.leave_claiming(now, *id, InvocationStage::Claimed) else {
+            let Some((key, holds)) = self.leave_claiming(*id, InvocationStage::Claimed) else {
                 continue;
             };
             if holds {
-                self.start_claimed(now, key, out);
+                self.start_claimed(key);
             }
-            self.line_up(now, key);
+            self.line_up(key);
         }
     }
 
     /// Handles claims that could not be stored: their invocations wait.
-    pub(super) fn claim_failed(&mut self, now: Now, ids: &[InvocationId]) {
+    pub(super) fn claim_failed(&mut self, ids: &[InvocationId]) {
         self.claim_rate.answered(ids.len());
         for id in ids {
-            self.leave_claiming(now, *id, InvocationStage::Ready);
+            self.leave_claiming(*id, InvocationStage::Ready);
         }
         // This claim was sent before the pause began, so its failure must not lengthen the pause.
         if !self.claim_rate.may_claim() {
             return;
         }
-        let times = 1_u32.checked_shl(self.claim_rate.failures).unwrap_or(u32::MAX);
-        self.claim_rate.failures = self.claim_rate.failures.saturating_add(1);
-        let until = now.mono.saturating_add(PAUSE.saturating_mul(times).min(PAUSE_MAX));
+        let until = self.now.mono.saturating_add(pause_after(&mut self.claim_rate.failures));
         self.claim_rate.paused = Some(until);
         self.timers.arm(until, Timer::Claims);
         // Invocations that need no claim may begin in the places that the failed claims held.
-        self.line_up_all(now);
+        self.line_up_all();
     }
 
     /// Handles the end of the pause after a failure.
-    pub(super) fn claim_again(&mut self, now: Now) {
+    pub(super) fn claim_again(&mut self) {
         self.claim_rate.paused = None;
-        self.line_up_all(now);
+        self.line_up_all();
     }
 
-    fn line_up_all(&mut self, now: Now) {
+    fn line_up_all(&mut self) {
         for key in self.functions.keys().collect::<Vec<_>>() {
-            if self.functions[key].queue.waiting() > 0 {
-                self.line_up(now, key);
+            if self.functions[key].work.queue.waiting() > 0 {
+                self.line_up(key);
             }
         }
     }
 
     /// Gives all claims back, because nothing begins any more: claimed invocations that have not begun wait for the
     /// next fnd.
-    pub(super) fn release_claims(&mut self, out: &mut Vec<Action>) {
-        let is_claimed = |invocation: &&Invocation| {
-            matches!(
-                invocation.stage,
-                InvocationStage::Claiming { .. } | InvocationStage::Claimed
-            )
-        };
-        let claimed = self.invocations.values().filter(is_claimed);
-        for id in claimed.map(|invocation| invocation.id).collect::<Vec<_>>() {
-            let Some(invocation) = self.invocations.get_mut(&id) else {
-                continue;
-            };
-            let holds = invocation.holds_place();
-            self.groups.give_back(invocation.claim_group().as_deref());
-            let function = &mut self.functions[invocation.function];
-            function.queue.change(invocation, InvocationStage::Ready);
-            if holds {
-                self.node.give_back(function);
+    pub(super) fn release_claims(&mut self) {
+        for id in self.invocations_with(|invocation| invocation.stage.is_claimed()) {
+            if self.leave_claiming(id, InvocationStage::Ready).is_none() {
+                self.change(id, InvocationStage::Ready);
             }
             // The claim on disk says that the attempt runs. This record replaces it, so that the next fnd finds queued
             // work.
-            out.push(Action::Update(Box::new(invocation.record(&function.name))));
+            self.update(id);
         }
     }
 
     /// Ends the claiming of an invocation and gives its place in the budget back. Returns its function and whether it
     /// held a place.
-    pub(super) fn leave_claiming(
-        &mut self,
-        now: Now,
-        id: InvocationId,
-        to: InvocationStage,
-    ) -> Option<(FunctionKey, bool)> {
-        let invocation = self.invocations.get_mut(&id)?;
-        let InvocationStage::Claiming { since, holds, .. } = invocation.stage else {
+    pub(super) fn leave_claiming(&mut self, id: InvocationId, to: InvocationStage) -> Option<(FunctionKey, bool)> {
+        let invocation = self.invocations.get(&id)?;
+        let InvocationStage::Claiming { since, holds, group } = &invocation.stage else {
             return None;
         };
-        let group = invocation.claim_group();
+        let (since, holds, group, key) = (*since, *holds, group.clone(), invocation.function);
+        self.groups.give_back(group.as_deref());
         // A failed claim says nothing about how long the ledger takes for one.
         if matches!(to, InvocationStage::Claimed) {
-            self.claim_rate.round_trip = now.mono.saturating_sub(since);
+            self.claim_rate.round_trip = self.now.mono.saturating_sub(since);
+            if let Some(group) = group {
+                self.groups.wait_first(&group, key);
+            }
         }
-        let key = invocation.function;
-        self.groups.give_back(group.as_deref());
-        if let Some(group) = group.filter(|_| matches!(to, InvocationStage::Claimed)) {
-            self.groups.wait_first(&group, key);
-        }
-        let function = &mut self.functions[key];
-        function.queue.change(invocation, to);
+        self.change(id, to);
         if holds {
-            self.node.give_back(function);
+            self.node.give_back(&mut self.functions[key]);
         }
         Some((key, holds))
     }
 
     /// Starts a script's invocation that was just claimed, in the place that it held. If the function has changed in a
     /// way that prevents this, the invocation waits for its turn.
-    fn start_claimed(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    fn start_claimed(&mut self, key: FunctionKey) {
         let Some(serving) = self.next_version(key).cloned() else {
             return;
         };
@@ -269,7 +237,7 @@ impl Supervisor {
             // now.
             let rules = Arc::clone(&serving.rules);
             if self.node.take(&mut self.functions[key], &rules) {
-                self.start(now, key, serving, out);
+                self.start(key, serving);
             }
         }
     }

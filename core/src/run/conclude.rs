@@ -3,14 +3,14 @@
 
 use super::Supervisor;
 use super::chain::CALLER_LEFT;
+use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer, Notice};
 use crate::messages::end_cause::{CALLERS_DEADLINE, EndCause, deadline_words};
 use crate::messages::event::{LAST_RESULT_MAX, LastAttempt};
-use crate::messages::{Now, ReplyTo, on_wall};
 use crate::records::outcome::{Class, Exhausted, Reason, Skip, Trigger};
-use crate::records::{AttemptRecord, RunResult};
+use crate::records::{AttemptRecord, InvocationRecord, RunResult};
 use crate::run_state::function::{Presence, SupervisedFunction};
-use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage};
+use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage, WallTime};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use fnd_wire::ids::InvocationId;
@@ -29,20 +29,14 @@ enum AfterAttempt {
 
 impl Supervisor {
     /// Records an ended attempt and decides what becomes of its invocation, by the rules of the version that ran.
-    pub(super) fn conclude(
-        &mut self,
-        now: Now,
-        serving: &ServingRelease,
-        (mut record, result): (AttemptRecord, Option<RunResult>),
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn conclude(&mut self, serving: &ServingRelease, mut record: AttemptRecord, result: Option<RunResult>) {
         let id = record.invocation;
         let Some(invocation) = self.invocations.get_mut(&id) else {
             let defect = format!(
                 "attempt {} of {id} ended, but there is no such invocation",
                 record.attempt.0
             );
-            out.push(Action::Notice(Notice::Defect(defect)));
+            self.out.push(Action::Notice(Notice::Defect(defect)));
             return;
         };
         let key = invocation.function;
@@ -51,7 +45,7 @@ impl Supervisor {
             let function = &mut self.functions[key];
             keep_last(function, &record, invocation.trigger, result);
             let stands = Box::new(invocation.record(&function.name));
-            out.push(Action::Record(Box::new(record), stands));
+            self.out.push(Action::Record(Box::new(record), stands));
             return;
         }
         invocation.last = Some((record.reason, record.message.clone()));
@@ -59,23 +53,21 @@ impl Supervisor {
         if record.reason == Reason::ExecuteAgain && result.is_some() {
             invocation.previous.clone_from(&result);
         }
-        match self.next(now, serving, &record) {
+        match self.next(serving, &record) {
             AfterAttempt::Again(at) => {
-                let unix_ms = on_wall(now, at);
-                record.next_attempt_ms = Some(unix_ms);
+                let until = WallTime::of_instant(self.now, at);
+                record.next_attempt_ms = Some(until.unix_ms);
+                self.change(id, InvocationStage::BackingOff { until });
                 let function = &mut self.functions[key];
                 if let Some(invocation) = self.invocations.get_mut(&id) {
                     invocation.taken_over = None;
                     keep_last(function, &record, invocation.trigger, result);
-                    let stage = InvocationStage::BackingOff { until: at, unix_ms };
-                    function.queue.change(invocation, stage);
                     let stands = Box::new(invocation.record(&function.name));
-                    out.push(Action::Record(Box::new(record), stands));
+                    self.out.push(Action::Record(Box::new(record), stands));
                 }
-                out.push(Action::Status(function.name.clone()));
-                self.timers.arm(at, Timer::Begin(id));
+                self.out.push(Action::Status(function.name.clone()));
                 if !self.phase.is_serving() {
-                    self.send_away(id, true, out);
+                    self.send_away(id, true);
                 }
             }
             AfterAttempt::End(exhausted) => {
@@ -89,24 +81,18 @@ impl Supervisor {
                     exhausted,
                     attempt: Some(Box::new((record, result))),
                 };
-                self.finish(now, id, end, out);
+                self.finish(id, end);
             }
         }
     }
 
-    fn next(&mut self, now: Now, serving: &ServingRelease, record: &AttemptRecord) -> AfterAttempt {
+    fn next(&mut self, serving: &ServingRelease, record: &AttemptRecord) -> AfterAttempt {
         let Some(invocation) = self.invocations.get(&record.invocation) else {
             return AfterAttempt::End(None);
         };
         let function = &self.functions[invocation.function];
         // A retry waits for an invalid file until that is mended, as all other work of the function does.
-        if matches!(function.presence, Presence::Absent) || !function.is_enabled() {
-            return AfterAttempt::End(None);
-        }
-        // Each run of a service is an invocation with one attempt.
-        if serving.rules.kind.is_service() {
-            return AfterAttempt::End(None);
-        }
+        let is_gone = matches!(function.presence, Presence::Absent) || !function.is_enabled();
         // The run of a content by itself is not retried once other content serves: that content has its own run.
         let newest = function.serving().map(|newest| newest.load_key);
         let superseded = newest.is_some_and(|newest| invocation.load_key.is_some_and(|content| content != newest));
@@ -116,22 +102,21 @@ impl Supervisor {
                 || invocation.caller_gone
                 || !self.phase.is_serving()
                 || self.has_lost_caller(invocation));
-        if superseded || unanswerable {
+        // Each run of a service is an invocation with one attempt.
+        if is_gone || serving.rules.kind.is_service() || superseded || unanswerable {
             return AfterAttempt::End(None);
         }
-        let before_deadline = |at| invocation.deadline.is_none_or(|deadline| at < deadline.at);
+        let again = |at: Duration| match invocation.deadline {
+            Some(deadline) if at >= deadline.at => AfterAttempt::End(Some(Exhausted::Deadline)),
+            _ => AfterAttempt::Again(at),
+        };
         let class = record.reason.class();
         if let (Class::ExecuteAgain, Some(poll)) = (class, serving.rules.poll) {
-            let at = now.mono.saturating_add(poll.repeat);
-            return if invocation
-                .started
-                .is_some_and(|started| started.elapsed(at) > poll.until)
-            {
-                AfterAttempt::End(Some(Exhausted::Poll))
-            } else if before_deadline(at) {
-                AfterAttempt::Again(at)
-            } else {
-                AfterAttempt::End(Some(Exhausted::Deadline))
+            let at = self.now.mono.saturating_add(poll.repeat);
+            let started = invocation.started;
+            return match started.is_some_and(|started| started.elapsed(at) > poll.until) {
+                true => AfterAttempt::End(Some(Exhausted::Poll)),
+                false => again(at),
             };
         }
         let retry = &serving.rules.retry;
@@ -146,11 +131,8 @@ impl Supervisor {
         if never || excepted || !retry.on.contains(&class) {
             return AfterAttempt::End(None);
         }
-        if invocation
-            .taken_over
-            .as_ref()
-            .is_some_and(|taken_over| taken_over.is_last)
-        {
+        let taken_over = invocation.taken_over.as_ref();
+        if taken_over.is_some_and(|taken_over| taken_over.is_last) {
             return AfterAttempt::End(Some(Exhausted::Retries));
         }
         if invocation.retries() >= retry.retries {
@@ -158,16 +140,11 @@ impl Supervisor {
             return AfterAttempt::End((retry.retries > 0).then_some(Exhausted::Retries));
         }
         let delay = retry.backoff.delay(invocation.retries() + 1, self.random.f64());
-        let at = now.mono.saturating_add(delay);
-        if before_deadline(at) {
-            AfterAttempt::Again(at)
-        } else {
-            AfterAttempt::End(Some(Exhausted::Deadline))
-        }
+        again(self.now.mono.saturating_add(delay))
     }
 
     /// Ends an invocation: writes its one final record, with the attempt that ended with it if there was one.
-    pub(super) fn finish(&mut self, now: Now, id: InvocationId, mut end: InvocationEnd, out: &mut Vec<Action>) {
+    pub(super) fn finish(&mut self, id: InvocationId, mut end: InvocationEnd) {
         let attempt = end.attempt.take();
         let Some(invocation) = self.remove_invocation(id) else {
             return;
@@ -181,17 +158,17 @@ impl Supervisor {
         let lasted = attempt.as_deref().map_or(Duration::ZERO, |(attempt, _)| {
             Duration::from_micros(attempt.duration_us)
         });
-        let over = (end.reason, lasted);
-        let key = invocation.function;
-        // The next one of its key may begin, or another one may be claimed in its place.
+        let (reason, key) = (end.reason, invocation.function);
+        // The next invocation with the same key may begin, or another invocation may be claimed in this place.
         let has_lane = invocation.order_key.is_some() || invocation.queue_key.is_some();
         let frees = matches!(invocation.stage, InvocationStage::Claiming { .. }) || has_lane;
-        let record = Box::new(invocation.ended(&function.name, now, end, result));
+        let record = invocation.ended(&function.name, self.now, end, result);
         debug_assert!(record.state.is_final(), "{:?}", record.state);
         if record.has_run() {
             function.runs = function.runs.saturating_add(1);
             function.failures = function.failures.saturating_add(record.state.is_failure().into());
         }
+        // A failed call of a hook may be shown in the record of the invocation that it follows.
         let marks = invocation
             .payload
             .cause
@@ -205,29 +182,24 @@ impl Supervisor {
         };
         // The calls that follow the end are stored in the transaction of the final record, so `Follow` comes before it.
         if marks || may_have_hooks {
-            out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
+            self.out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
         }
-        // Only callers who wait get the result as it is.
+        // Only callers who wait get the result as it is. The history gets it with the values of secrets masked.
         let kept = Box::new(record.to_kept());
         if let Some(ended) = attempt {
             let (attempt, result) = *ended;
             keep_last(function, &attempt, invocation.trigger, result);
-            out.push(Action::Record(Box::new(attempt), kept));
-            out.push(Action::Status(function.name.clone()));
+            self.out.push(Action::Record(Box::new(attempt), kept));
+            self.out.push(Action::Status(function.name.clone()));
         } else {
-            out.push(Action::Update(kept));
+            self.out.push(Action::Update(kept));
         }
-        for reply in invocation.waiters {
-            out.push(Action::Reply(reply, Box::new(Answer::Finished(record.clone()))));
-        }
-        if invocation.has_tmp {
-            release_files(function, id, out);
-        }
+        self.after_end(&invocation, &record);
         if frees {
-            self.line_up(now, key);
+            self.line_up(key);
         }
         // The run is out of the queue by now, so the function counts its process as missing.
-        self.service_over(now, key, over, out);
+        self.service_over(key, reason, lasted);
     }
 
     /// Removes an invocation from the map and its queue and disarms its timers.
@@ -236,30 +208,39 @@ impl Supervisor {
         self.waited.remove(&invocation);
         let function = &mut self.functions[invocation.function];
         // `give_back` keeps the charge while a claim holds a place, so the claim leaves the queue first.
-        function.queue.remove(&invocation);
+        function.work.queue.remove(&invocation);
         if invocation.holds_place() {
             self.node.give_back(function);
         }
         self.groups.give_back(invocation.claim_group().as_deref());
-        if let Some(deadline) = invocation.deadline {
-            self.timers.disarm(deadline.at, Timer::Deadline(id));
-        }
-        if let Some(expires) = invocation.expires {
-            self.timers.disarm(expires.at, Timer::Expire(id));
-        }
-        if let Some(until) = invocation.stage.begins_at() {
-            self.timers.disarm(until, Timer::Begin(id));
-        }
+        self.timers
+            .disarm(invocation.deadline.map(|deadline| deadline.at), Timer::Deadline(id));
+        self.timers
+            .disarm(invocation.expires.map(|expires| expires.at), Timer::Expire(id));
+        self.timers.disarm(invocation.stage.begins_at(), Timer::Begin(id));
         Some(invocation)
     }
-}
 
-/// Has the temporary files of an ended invocation deleted.
-pub(super) fn release_files(function: &mut SupervisedFunction, invocation: InvocationId, out: &mut Vec<Action>) {
-    match function.id {
-        Some(function) => out.push(Action::Release { function, invocation }),
-        // It ran under an earlier fnd, and its function is not installed yet.
-        None => function.work.unreleased.push(invocation),
+    /// Tells the callers that wait for an invocation of its end, and has its temporary files deleted.
+    pub(super) fn after_end(&mut self, invocation: &Invocation, record: &InvocationRecord) {
+        for reply in &invocation.waiters {
+            self.answer(*reply, Answer::Finished(Box::new(record.clone())));
+        }
+        self.release_files(invocation);
+    }
+
+    /// Has the temporary files of an ended invocation deleted.
+    pub(super) fn release_files(&mut self, invocation: &Invocation) {
+        let (function, id) = (&mut self.functions[invocation.function], invocation.id);
+        match function.id {
+            _ if !invocation.has_tmp => {}
+            Some(function) => self.out.push(Action::Release {
+                function,
+                invocation: id,
+            }),
+            // It ran under an earlier fnd, and its function is not installed yet.
+            None => function.work.unreleased.push(id),
+        }
     }
 }
 
@@ -275,17 +256,16 @@ fn keep_last(function: &mut SupervisedFunction, record: &AttemptRecord, trigger:
 
 impl Supervisor {
     /// Cancels an invocation on request.
-    pub(super) fn cancel(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
-        let answer = if self.end_all(now, id, EndCause::Cancelled(ON_REQUEST.into()), out) {
-            Answer::Done
-        } else {
-            Answer::NotFound
+    pub(super) fn cancel(&mut self, id: InvocationId, reply: ReplyTo) {
+        let answer = match self.end_all(id, EndCause::Cancelled(ON_REQUEST.into())) {
+            true => Answer::Done,
+            false => Answer::NotFound,
         };
-        out.push(Action::Reply(reply, Box::new(answer)));
+        self.answer(reply, answer);
     }
 
     /// Handles a caller that closed its connection before the answer.
-    pub(super) fn caller_left(&mut self, now: Now, id: InvocationId, reply: ReplyTo, out: &mut Vec<Action>) {
+    pub(super) fn caller_left(&mut self, id: InvocationId, reply: ReplyTo) {
         let Some(invocation) = self.invocations.get_mut(&id) else {
             // The invocation has ended, was refused, or is shared by idempotency key with another caller and goes on.
             // An answer to a caller that has left is dropped.
@@ -295,16 +275,17 @@ impl Supervisor {
         // A caller with a key comes back with it, and a durable invocation must run.
         let unwanted = invocation.waiters.is_empty() && invocation.key.is_none() && !invocation.durable;
         if unwanted && invocation.called().is_some() {
-            // The caller of a call that nobody waits for is a part of the function that has ended, or has given up.
-            self.end_call(now, id, CALLER_LEFT, out);
+            // The caller is another function here. Its process that waited for this call has ended, or has closed the
+            // connection.
+            self.end_call(id, CALLER_LEFT);
         } else if unwanted && invocation.attempts == 0 && matches!(invocation.stage, InvocationStage::Ready) {
             let why = "its caller closed the connection before it started";
-            self.end(now, id, InvocationEnd::new(Reason::Cancelled, why), out);
+            self.end(id, InvocationEnd::new(Reason::Cancelled, why));
         }
     }
 
     /// Handles a timer that is due.
-    pub(super) fn fire(&mut self, now: Now, timer: Timer, out: &mut Vec<Action>) {
+    pub(super) fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Deadline(id) => {
                 let deadline = self.invocations.get(&id).and_then(|invocation| invocation.deadline);
@@ -312,99 +293,80 @@ impl Supervisor {
                     Some(deadline) if deadline.of_caller => EndCause::CallersDeadline,
                     _ => EndCause::Deadline,
                 };
-                self.end_all(now, id, ending, out);
+                self.end_all(id, ending);
             }
             Timer::Expire(id) => {
-                self.give_up(now, id, (Skip::Expired, "it expired before it started"), out);
+                self.give_up(id, (Skip::Expired, "it expired before it started"));
             }
-            Timer::Attempt(worker, id) => self.attempt_due(now, worker, id, out),
-            Timer::Worker(id) => self.worker_due(now, id, out),
-            Timer::ServiceCheck(id) => self.check_service(now, id, out),
-            Timer::Begin(id) => self.make_ready(now, id),
-            Timer::Hold(key) => self.hold_over(now, key, out),
-            Timer::Claims => self.claim_again(now),
-            Timer::Starts => self.starts_due(out),
+            Timer::Attempt(worker, id) => self.attempt_due(worker, id),
+            Timer::Worker(id) => self.worker_due(id),
+            Timer::ServiceCheck(id) => self.check_service(id),
+            Timer::Begin(id) => self.make_ready(id),
+            Timer::Hold(key) => self.hold_over(key),
+            Timer::Claims => self.claim_again(),
+            Timer::Starts => self.starts_due(),
             Timer::Trial(key) => {
                 self.try_again(key, false);
-                self.refuse_trial(now, key);
-                self.line_up(now, key);
+                self.refuse_trial(key);
+                self.line_up(key);
             }
         }
     }
 
     /// Ends an invocation in any stage; says whether the invocation exists.
-    pub(super) fn end_all(&mut self, now: Now, id: InvocationId, ending: EndCause, out: &mut Vec<Action>) -> bool {
+    pub(super) fn end_all(&mut self, id: InvocationId, ending: EndCause) -> bool {
         let Some(invocation) = self.invocations.get(&id) else {
             return false;
         };
         let is_deadline = matches!(ending, EndCause::Deadline | EndCause::CallersDeadline);
-        if let InvocationStage::Running { worker } = invocation.stage {
+        if let Some(worker) = invocation.stage.worker() {
             // Callers of an attempt that is already ending hear of its end anyway.
-            let found = self
-                .workers
-                .get(&worker)
-                .and_then(|worker| Some((worker, worker.run(id)?)));
-            let going_on = found.filter(|(_, run)| is_deadline && run.ending.is_none());
-            let words = going_on.map(|(worker, run)| ending.words(&worker.serving.rules, run.timeout));
-            self.ask_to_end(now, (worker, id), ending, out);
-            if let Some(words) = words {
-                self.reply_timed_out(id, &words, out);
-            }
-            self.end_waited_for(now, id, out);
+            let goes_on = self.attempt_of(id).is_some_and(|(_, run)| run.ending.is_none());
+            self.end_attempt(worker, id, ending, is_deadline && goes_on);
             return true;
         }
-        let end = match ending {
-            EndCause::Deadline => InvocationEnd {
-                // Without an attempt there was nothing to try again, so no limit ended the tries.
-                exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
-                ..InvocationEnd::new(
-                    Reason::Deadline,
-                    deadline_words(self.functions[invocation.function].serving().map(|s| &*s.rules)),
-                )
-            },
-            EndCause::CallersDeadline => InvocationEnd {
-                exhausted: (invocation.attempts > 0).then_some(Exhausted::Deadline),
-                ..InvocationEnd::new(Reason::Deadline, CALLERS_DEADLINE)
-            },
-            EndCause::Cancelled(why) => InvocationEnd::new(Reason::Cancelled, why),
-            EndCause::Timeout | EndCause::LeaseLost(_) | EndCause::Stopped | EndCause::NotReady(_) => {
-                InvocationEnd::new(Reason::Interrupted, "fnd stopped")
+        let message = match &ending {
+            EndCause::Cancelled(why) => why.clone().into_owned(),
+            EndCause::CallersDeadline => CALLERS_DEADLINE.to_owned(),
+            // Of the other causes, only a deadline ends an invocation that does not run.
+            _ => {
+                let serving = self.functions[invocation.function].serving();
+                deadline_words(serving.map(|serving| &*serving.rules))
             }
         };
-        self.end(now, id, end, out);
+        let end = InvocationEnd {
+            // Without an attempt there was nothing to try again, so no limit ended the tries.
+            exhausted: (is_deadline && invocation.attempts > 0).then_some(Exhausted::Deadline),
+            ..InvocationEnd::new(ending.reason(), message)
+        };
+        self.end(id, end);
         true
     }
 
     /// Ends an invocation that does not run.
-    pub(super) fn end(&mut self, now: Now, id: InvocationId, end: InvocationEnd, out: &mut Vec<Action>) {
-        let Some(invocation) = self.invocations.get_mut(&id) else {
+    pub(super) fn end(&mut self, id: InvocationId, end: InvocationEnd) {
+        let Some(invocation) = self.invocations.get(&id) else {
             return;
         };
         match invocation.stage {
-            // The callers first hear of the acceptance, and the first end stays. The invocation no longer counts for a
-            // place.
+            // The end is kept until the acceptance is stored, because callers get the acceptance first. The first end
+            // stays. From now on the invocation takes no place.
             InvocationStage::Storing { not_before, end: None } => {
-                let (end, key) = (Some(end), invocation.function);
-                let queue = &mut self.functions[key].queue;
-                queue.change(invocation, InvocationStage::Storing { not_before, end });
-                // The next one of its key may begin.
-                self.line_up(now, key);
+                let key = invocation.function;
+                let end = Some(end);
+                self.change(id, InvocationStage::Storing { not_before, end });
+                // The next invocation with the same key may begin.
+                self.line_up(key);
             }
             InvocationStage::Storing { end: Some(_), .. } => {}
             InvocationStage::Lost => {
-                let attempt = self.lost_attempt(now, id).map(|attempt| Box::new((attempt, None)));
-                self.finish(now, id, InvocationEnd { attempt, ..end }, out);
+                let attempt = self.lost_attempt(id).map(|attempt| Box::new((attempt, None)));
+                self.finish(id, InvocationEnd { attempt, ..end });
             }
-            // For one that is being claimed, the final record reaches the disk after the claim. A claim that is still on its way to
-            // the register of all nodes does not reach the disk any more: `is_claiming`.
-            InvocationStage::Delayed { .. }
-            | InvocationStage::Ready
-            | InvocationStage::Claiming { .. }
-            | InvocationStage::Claimed
-            | InvocationStage::BackingOff { .. }
-            | InvocationStage::Running { .. } => {
-                self.finish(now, id, end, out);
-            }
+            // If the ledger has the claim of this invocation already, it writes the final record after the claim. If
+            // the register of all nodes still has to confirm the claim, the driver then drops it: `is_claiming` says
+            // no.
+            _ => self.finish(id, end),
         }
     }
 }

@@ -9,7 +9,6 @@
 //! of a group take turns. While nothing can be started, those with a free worker pass the others, which keep their turns.
 
 use super::Supervisor;
-use crate::messages::Now;
 use crate::messages::rules::FunctionKind;
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::{FunctionKey, to_usize};
@@ -202,7 +201,7 @@ impl Supervisor {
         let could_begin = match serving.rules.kind {
             FunctionKind::Script => function.can_start(may_claim),
             FunctionKind::Handler(_) | FunctionKind::Http(..) => {
-                let waits = function.queue.first(may_claim).is_some();
+                let waits = function.work.queue.first(may_claim).is_some();
                 // One whose worker is still coming comes into the line when the worker is ready, and keeps no place meanwhile.
                 let members = || self.members(key, serving);
                 let can_start = || !function.is_held() && members().coming == 0 && self.may_have_more(key, serving);
@@ -226,12 +225,12 @@ impl Supervisor {
     }
 
     /// Lets the functions begin whose turn it is in their group. One that needs no place any more loses its own.
-    pub(super) fn call_groups(&mut self, now: Now) {
+    pub(super) fn call_groups(&mut self) {
         loop {
             let mut has_forgotten = false;
             for (name, key) in self.groups.in_turn(|key| self.can_begin(key)) {
                 if self.group_needed(key) == Some(&*name) {
-                    self.line_up(now, key);
+                    self.line_up(key);
                 } else {
                     self.groups.group(&name).forget(key);
                     has_forgotten = true;

@@ -30,10 +30,11 @@ impl Supervisor {
         let rule = serving.rules.queue.key.clone();
         let before = function.serving().map(|before| before.rules.queue.key.clone());
         function.presence = Presence::Serving(serving);
-        if before == Some(rule.clone()) || (before.is_none() && rule.is_none() && function.queue.live().is_empty()) {
+        if before == Some(rule.clone()) || (before.is_none() && rule.is_none() && function.work.queue.live().is_empty())
+        {
             return;
         }
-        let live: Vec<_> = function.queue.live().iter().copied().collect();
+        let live: Vec<_> = function.work.queue.live().iter().copied().collect();
         // A payload can be large, and lie on the disk. If only `per_key` is another one, the values stay.
         let is_same_place = matches!((&before, &rule), (Some(Some((before, _))), Some((place, _))) if before == place);
         let mut values = Vec::new();
@@ -51,16 +52,16 @@ impl Supervisor {
                 Some((place, _)) => payload.key(place),
                 None => None,
             };
-            self.functions[key].queue.set_key(invocation, None);
+            self.functions[key].work.queue.set_key(invocation, None);
             values.push((id, value));
         }
         let width = rule.map_or(1, |(_, per_key)| to_usize(per_key));
-        if self.functions[key].queue.per_key() != width {
-            self.functions[key].queue.set_per_key(width);
+        if self.functions[key].work.queue.per_key() != width {
+            self.functions[key].work.queue.set_per_key(width);
         }
         for (id, value) in values {
             if let Some(invocation) = self.invocations.get_mut(&id).filter(|_| value.is_some()) {
-                self.functions[key].queue.set_key(invocation, value);
+                self.functions[key].work.queue.set_key(invocation, value);
             }
         }
     }
@@ -71,9 +72,10 @@ impl Supervisor {
         &self,
         key: FunctionKey,
         serving: &ServingRelease,
-        (value, overlap): (Option<&Arc<str>>, Overlap),
+        value: Option<&Arc<str>>,
+        overlap: Overlap,
     ) -> Option<NoPlace> {
-        if value.is_some_and(|value| !self.functions[key].queue.has_place_for(value)) {
+        if value.is_some_and(|value| !self.functions[key].work.queue.has_place_for(value)) {
             return Some(NoPlace::Key);
         }
         // A run with a value replaces only runs with the same value. Where there is none, it waits for a process.
@@ -85,17 +87,14 @@ impl Supervisor {
     pub(super) fn oldest_with_its_key(&self, key: FunctionKey, newest: InvocationId) -> Option<InvocationId> {
         let invocation = self.invocations.get(&newest)?;
         let value = invocation.queue_key.as_ref()?;
-        let mut others = self.functions[key].queue.with_queue_key(value);
+        let mut others = self.functions[key].work.queue.with_queue_key(value);
         // A stored event replaces another one only once it is on the disk itself. Newer ones may have come since.
         let is_older = |id: &InvocationId| {
             let other = self.invocations.get(id);
             other.is_some_and(|other| other.number < invocation.number)
         };
         let goes_on = |id: &InvocationId| match self.invocations.get(id).map(|other| &other.stage) {
-            Some(InvocationStage::Running { worker }) => {
-                let run = self.workers.get(worker).and_then(|worker| worker.run(*id));
-                run.is_some_and(|run| run.ending.is_none())
-            }
+            Some(InvocationStage::Running { .. }) => self.attempt_of(*id).is_some_and(|(_, run)| run.ending.is_none()),
             None | Some(InvocationStage::Storing { end: Some(_), .. }) => false,
             Some(_) => true,
         };

@@ -5,29 +5,32 @@
 //! [`Event::Tick`].
 //!
 //! Events and actions stand in `messages`, the state in `run_state`. The path of a request: `submit` (accept or reject)
-//! → `acceptance` (stored, queued) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt` (start and end)
-//! → `conclude` (what follows). `register` takes back what another node has. `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases); for
-//! handlers there are also `pool` (the set of workers) and `calls` (their answers). `conclude` also ends invocations from outside,
-//! `chain` those whose caller has ended. `versions` changes functions, `trial` and `canary` try releases first. `restore`,
-//! `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
+//! → `acceptance` (stored, queued) → `admission` (budget, rate) → `claims` (on disk before it begins) → `attempt`
+//! (start and end) → `conclude` (what follows).
+//!
+//! Beside that path: `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases).
+//! Handlers also have `pool` (the set of workers) and `calls` (calls and their answers). `conclude` also ends
+//! invocations that do not run, `chain` invocations whose caller has ended, and `register` gives up invocations that
+//! another node has taken over. `versions` changes functions; `trial` and `canary` try a release before it serves.
+//! `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
 //!
 //! Files:
-//! - `acceptance`: makes invocations of accepted requests
+//! - `acceptance`: makes invocations of accepted requests, which may wait for a time of the wall clock
 //! - `admission`: decides which work may begin, by budget and rate
 //! - `attempt`: starts and ends attempts
 //! - `calls`: calls of ready workers, and their answers
-//! - `calls_ended`: ends one of several calls of a worker
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt; the end of invocations, cancellation, deadline, expiry
-//! - `groups`: functions that share a number of attempts
+//! - `end_one_call`: ends one of several calls of a worker
+//! - `groups`: functions that together may have only so many attempts at once
 //! - `keys`: the value of `[queue] key` of each invocation
 //! - `pool`: the workers of a handler or an HTTP program
-//! - `publish`: the shares of events
-//! - `register`: work that several nodes share: what their register says of it
+//! - `publish`: events: one invocation for each function that takes the event
+//! - `register`: invocations that the register of all nodes gives to another node
 //! - `restore`: the state that an earlier fnd left
-//! - `service`: processes that are always there
+//! - `service`: processes that always run
 //! - `shutdown`: drain, stop, hand over
 //! - `starts`: whether workers can be started; crash loops
 //! - `submit`: decides about requests
@@ -35,18 +38,17 @@
 //! - `trial`: a version of a handler, before it serves
 //! - `versions`: new, changed and deleted functions
 //! - `view`: snapshots for the API, records for the next fnd
-//! - `wall_times`: what waits for a time of the wall clock
 //! - `worker`: leads a worker through its phases
 
 mod acceptance;
 mod admission;
 mod attempt;
 mod calls;
-mod calls_ended;
 mod canary;
 mod chain;
 mod claims;
 mod conclude;
+mod end_one_call;
 mod groups;
 mod keys;
 mod pool;
@@ -63,7 +65,6 @@ mod tests;
 mod trial;
 mod versions;
 mod view;
-mod wall_times;
 mod worker;
 
 pub use crate::messages::action::{
@@ -89,14 +90,26 @@ use crate::run_state::FunctionKey;
 use crate::run_state::function::CountedFunction;
 use crate::run_state::functions::{Counts, SupervisedFunctions};
 use crate::run_state::invocation::{Invocation, InvocationStage};
-use crate::run_state::queue::Queue;
-use crate::run_state::timers::Timers;
-use crate::run_state::worker::Worker;
+use crate::run_state::queue::QueueBooks;
+use crate::run_state::timers::{Timer, Timers};
+use crate::run_state::worker::{Run, Worker};
 use admission::BudgetQueue;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use shutdown::ShutdownPhase;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+
+/// How long no worker is started after the first failed start, and no claim sent after the first failed claim; the pause doubles
+/// with each further failure.
+const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Counts one more failure in a row, and returns the pause after it.
+fn pause_after(failures: &mut u32) -> Duration {
+    let times = 1_u32.checked_shl(*failures).unwrap_or(u32::MAX);
+    *failures = failures.saturating_add(1);
+    PAUSE.saturating_mul(times).min(PAUSE_MAX)
+}
 
 /// Most invocations, and most functions, that an assertion counts after each event.
 const RECOUNT_MAX: usize = 256;
@@ -104,6 +117,10 @@ const RECOUNT_MAX: usize = 256;
 /// The state machine. All maps are ordered, so that the same seed and events give the same actions.
 #[derive(Debug)]
 pub struct Supervisor {
+    /// The time of the event that is being handled.
+    now: Now,
+    /// The actions of the event that is being handled, in order.
+    out: Vec<Action>,
     functions: SupervisedFunctions,
     invocations: BTreeMap<InvocationId, Invocation>,
     /// The invocations that others wait for.
@@ -128,10 +145,11 @@ pub struct Supervisor {
     /// Functions with a version that was installed after the last [`Event::Quiet`].
     unsettled: BTreeSet<FunctionKey>,
     /// Ends of an earlier fnd's workers that wait for the first complete scan.
-    early: Vec<takeover::EarlyEnd>,
+    early: Vec<attempt::EndedAttempt>,
     /// Events whose shares are being stored.
     publishing: BTreeMap<u64, publish::Publishing>,
-    /// Callers who do not wait for the invocation that they share, until it is on disk as durable.
+    /// Callers who share an invocation by its idempotency key and do not wait for its end. They are answered when the
+    /// invocation is on disk as durable.
     joining: BTreeMap<InvocationId, Vec<ReplyTo>>,
     next_worker: u64,
     /// Number of the last call to a handler's worker.
@@ -147,6 +165,8 @@ impl Supervisor {
     #[must_use]
     pub fn new(seed: u64, budget: NodeBudget, next_worker: WorkerId) -> Self {
         Self {
+            now: Now::default(),
+            out: Vec::new(),
             functions: SupervisedFunctions::default(),
             invocations: BTreeMap::new(),
             waited: chain::Waited::default(),
@@ -177,78 +197,79 @@ impl Supervisor {
     /// The event is handled before the timers that are due at the same instant: a worker that ended in time counts as
     /// in time, even if the driver reports it late.
     pub fn handle(&mut self, now: Now, event: Event, out: &mut Vec<Action>) {
-        let first = out.len();
+        self.now = now;
         match event {
-            Event::Restored(restored) => self.restored(now, restored, out),
-            Event::Installed(installed) => self.installed(now, *installed, out),
-            Event::Canary { installed, percent } => self.begin_canary(now, *installed, percent, out),
-            Event::CanaryOver(function) => self.canary_over(now, &function, out),
-            Event::Refused { function, error } => self.refused(&function, error, out),
-            Event::Building(function) => self.building(&function, out),
-            Event::Removed(function) => self.removed(now, &function, out),
-            Event::Scanned { whole } => self.scanned(now, whole, out),
-            Event::Quiet(held) => self.directories_quiet(now, &held, out),
-            Event::Submit(submit) => self.submit(now, *submit, out),
-            Event::Publish(publish) => self.publish(now, *publish, out),
-            Event::Published { number, earlier } => self.published(now, number, earlier, out),
-            Event::PublishFailed(number) => self.publish_failed(now, number, out),
-            Event::Stored(id) => self.stored(now, id, out),
-            Event::StoreFailed(id) => self.store_failed(now, id, out),
-            Event::Claimed(ids) => self.claimed(now, &ids, out),
-            Event::ClaimFailed(ids) => self.claim_failed(now, &ids),
-            Event::ClaimPutOff { id, pause } => self.claim_put_off(now, id, pause, out),
-            Event::LeaseLost(lost) => self.lease_lost(now, &lost, out),
-            Event::Superseded { id, node } => self.superseded(now, id, node, out),
-            Event::Withdraw(id) => self.withdraw(now, id, out),
-            Event::Cancel { id, reply } => self.cancel(now, id, reply, out),
-            Event::CallerLeft { id, reply } => self.caller_left(now, id, reply, out),
+            Event::Restored(restored) => self.restored(restored),
+            Event::Installed(installed) => self.installed(*installed),
+            Event::Canary { installed, percent } => self.begin_canary(*installed, percent),
+            Event::CanaryOver(function) => self.canary_over(&function),
+            Event::Refused { function, error } => self.refused(&function, error),
+            Event::Building(function) => self.building(&function),
+            Event::Removed(function) => self.removed(&function),
+            Event::Scanned { whole } => self.scanned(whole),
+            Event::Quiet(held) => self.directories_quiet(&held),
+            Event::Submit(submit) => self.submit(*submit),
+            Event::Publish(publish) => self.publish(*publish),
+            Event::Published { number, earlier } => self.published(number, earlier),
+            Event::PublishFailed(number) => self.publish_failed(number),
+            Event::Stored(id) => self.stored(id),
+            Event::StoreFailed(id) => self.store_failed(id),
+            Event::Claimed(ids) => self.claimed(&ids),
+            Event::ClaimFailed(ids) => self.claim_failed(&ids),
+            Event::ClaimPutOff { id, pause } => self.claim_put_off(id, pause),
+            Event::LeaseLost(lost) => self.lease_lost(&lost),
+            Event::Superseded { id, node } => self.superseded(id, node),
+            Event::Withdraw(id) => self.withdraw(id),
+            Event::Cancel { id, reply } => self.cancel(id, reply),
+            Event::CallerLeft { id, reply } => self.caller_left(id, reply),
             Event::SetEnabled {
                 function,
                 enabled,
                 reply,
-            } => self.set_enabled(now, function, (enabled, reply), out),
-            Event::Full { function, why } => self.set_full(now, &function, why, out),
-            Event::ViewChanged(function) => self.view_changed(now, &function, out),
-            Event::ClockSet => self.clock_set(now),
-            Event::Drain => self.drain(now, out),
+            } => self.set_enabled(function, enabled, reply),
+            Event::Restart(function) => self.restart(&function),
+            Event::Full { function, why } => self.set_full(&function, why),
+            Event::ViewChanged(function) => self.view_changed(&function),
+            Event::ClockSet => self.clock_set(),
+            Event::Drain => self.drain(),
             Event::CancelDrain => self.cancel_drain(),
-            Event::HandOver => self.hand_over(now, out),
-            Event::StopNow => self.stop_now(now, out),
-            Event::Spawned(worker) => self.spawned(now, worker, out),
-            Event::SpawnFailed { worker, message } => self.spawn_failed(now, worker, message, out),
-            Event::NodeCannotStart { worker, message } => self.node_cannot_start(now, worker, &message, out),
-            Event::SpawnerAnswers(answers) => self.spawner_answers(now, answers, out),
-            Event::EndsLater(worker) => self.ends_later(now, worker),
-            Event::Exited(exited) => self.exited(now, &exited, out),
+            Event::HandOver => self.hand_over(),
+            Event::StopNow => self.stop_now(),
+            Event::Spawned(worker) => self.spawned(worker),
+            Event::SpawnFailed { worker, message } => self.spawn_failed(worker, message),
+            Event::NodeCannotStart { worker, message } => self.node_cannot_start(worker, &message),
+            Event::SpawnerAnswers(answers) => self.spawner_answers(answers),
+            Event::EndsLater(worker) => self.ends_later(worker),
+            Event::Exited(exited) => self.exited(&exited),
             Event::WorkerReady {
                 worker,
                 concurrency,
                 cancels,
-            } => self.worker_ready(now, worker, (concurrency, cancels), out),
+            } => self.worker_ready(worker, concurrency, cancels),
             Event::NotReady { worker, why } => self.not_ready_yet(worker, why),
-            Event::LoadFailed { worker, message } => self.load_failed(now, worker, message, out),
-            Event::Answered(answered) => self.answered(now, *answered, out),
-            Event::Closed(worker) => self.closed(now, worker),
-            Event::Broken { worker, message } => self.broken(now, worker, message, out),
-            Event::SpawnerLost => self.spawner_lost(now, out),
+            Event::LoadFailed { worker, message } => self.load_failed(worker, message),
+            Event::Answered(answered) => self.answered(*answered),
+            Event::Closed(worker) => self.closed(worker),
+            Event::Broken { worker, message } => self.broken(worker, message),
+            Event::SpawnerLost => self.spawner_lost(),
             // Due timers are handled after every event, so a tick has nothing of its own to do.
             Event::Tick => {}
         }
         // The event may have been the answer to the last claim, for which a cancelled drain waits.
-        self.end_cancelled_drain(now, out);
+        self.end_cancelled_drain();
         loop {
             // Timers come before starts, so that an invocation whose time is over now is not started.
             while let Some(timer) = self.timers.pop_due(now.mono) {
-                self.fire(now, timer, out);
+                self.fire(timer);
             }
-            self.dispatch(now, out);
+            self.dispatch();
             // A timeout or backoff of zero is due at once, so timers are checked again.
             if self.timers.next().is_none_or(|at| at > now.mono) {
                 break;
             }
         }
-        self.notice_drained(out);
-        self.report_changes(first, out);
+        self.notice_drained();
+        self.report_changes();
         // Each changed function is counted once, when all changes of this event are made.
         self.functions.count();
         debug_assert!(
@@ -259,6 +280,7 @@ impl Supervisor {
             self.counts_agree(),
             "the counts of functions do not agree with the functions"
         );
+        out.append(&mut self.out);
     }
 
     /// Returns when the next [`Event::Tick`] is needed, on the clock of [`Now::mono`]; absent without armed timers.
@@ -273,17 +295,66 @@ impl Supervisor {
         self.next_number
     }
 
-    /// Puts before each change of a status what has changed of the function; `from`: where the actions of this event begin.
-    fn report_changes(&mut self, from: usize, out: &mut Vec<Action>) {
-        let mut at = from;
-        while let Some(action) = out.get(at) {
+    fn answer(&mut self, to: ReplyTo, answer: Answer) {
+        self.out.push(Action::Reply(to, Box::new(answer)));
+    }
+
+    /// Answers all callers that wait for an invocation before it has ended.
+    fn answer_waiters(&mut self, id: InvocationId, answer: impl Fn() -> Answer) {
+        let invocation = self.invocations.get_mut(&id);
+        let waiters = invocation.map(|invocation| std::mem::take(&mut invocation.waiters));
+        for waiter in waiters.into_iter().flatten() {
+            self.answer(waiter, answer());
+        }
+    }
+
+    /// Returns the attempt of an invocation that runs, and its worker.
+    fn attempt_of(&self, id: InvocationId) -> Option<(&Worker, &Run)> {
+        let worker = self.workers.get(&self.invocations.get(&id)?.stage.worker()?)?;
+        Some((worker, worker.run(id)?))
+    }
+
+    /// Returns the live invocations for which a condition holds, oldest first.
+    fn invocations_with(&self, is_so: impl Fn(&Invocation) -> bool) -> Vec<InvocationId> {
+        let all = self.invocations.values().filter(|invocation| is_so(invocation));
+        all.map(|invocation| invocation.id).collect()
+    }
+
+    /// Moves an invocation to another stage, in the books of its function and in the timers. Returns its function.
+    fn change(&mut self, id: InvocationId, to: InvocationStage) -> Option<FunctionKey> {
+        let invocation = self.invocations.get_mut(&id)?;
+        self.timers.disarm(invocation.stage.begins_at(), Timer::Begin(id));
+        self.timers.arm(to.begins_at(), Timer::Begin(id));
+        self.functions[invocation.function].work.queue.change(invocation, to);
+        Some(invocation.function)
+    }
+
+    /// Stores the current state of an invocation.
+    fn update(&mut self, id: InvocationId) {
+        if let Some(invocation) = self.invocations.get(&id) {
+            let record = invocation.record(&self.functions[invocation.function].name);
+            self.out.push(Action::Update(Box::new(record)));
+        }
+    }
+
+    /// Returns the workers of a function, oldest first.
+    fn workers_of(&self, key: FunctionKey) -> impl Iterator<Item = (WorkerId, &Worker)> {
+        let running = self.functions[key].work.running.iter();
+        running.filter_map(|id| Some((*id, self.workers.get(id)?)))
+    }
+
+    /// Inserts, before each [`Action::Status`], the actions that say what has changed of that function, such as
+    /// [`Action::Serves`] or [`Action::Gone`].
+    fn report_changes(&mut self) {
+        let mut at = 0;
+        while let Some(action) = self.out.get(at) {
             if let Action::Status(name) = action
                 && let Some(key) = self.functions.find(name)
             {
                 let mut changes = Vec::new();
                 self.functions[key].report_changes(&mut changes);
                 let count = changes.len();
-                out.splice(at..at, changes);
+                self.out.splice(at..at, changes);
                 at += count;
             }
             at += 1;
@@ -296,17 +367,17 @@ impl Supervisor {
         if self.invocations.len() > RECOUNT_MAX {
             return true;
         }
-        let mut counted = BTreeMap::<FunctionKey, Queue>::new();
+        let mut counted = BTreeMap::<FunctionKey, QueueBooks>::new();
         // In the order of acceptance, in which the lanes were filled.
         let mut invocations: Vec<&Invocation> = self.invocations.values().collect();
         invocations.sort_unstable_by_key(|invocation| invocation.number);
         for invocation in invocations {
-            let empty = || self.functions[invocation.function].queue.emptied();
+            let empty = || self.functions[invocation.function].work.queue.emptied();
             counted.entry(invocation.function).or_insert_with(empty).add(invocation);
         }
         let mut keys = self.functions.keys().take(RECOUNT_MAX);
         keys.all(|key| {
-            let queue = &self.functions[key].queue;
+            let queue = &self.functions[key].work.queue;
             *queue == counted.remove(&key).unwrap_or_else(|| queue.emptied())
         })
     }

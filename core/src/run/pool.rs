@@ -7,7 +7,7 @@
 
 use super::Supervisor;
 use crate::messages::Now;
-use crate::messages::action::{Action, SpawnOrder};
+use crate::messages::action::Action;
 use crate::messages::rules::{FunctionKind, Pool};
 use crate::run_state::function::SupervisedFunction;
 use crate::run_state::releases::ServingRelease;
@@ -20,9 +20,11 @@ use std::time::Duration;
 /// Shortest time after which fnd looks again whether an idle worker is needed whose function waits for its group.
 const HELD_UP_MIN: Duration = Duration::from_secs(1);
 
-/// Why one more worker is needed.
+/// A start that a function waits for: an attempt of a script, or a worker of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
+    /// An attempt of a script.
+    Attempt,
     /// An invocation waits for the worker.
     Demand,
     /// A new version must be tried.
@@ -48,10 +50,7 @@ impl Worker {
     /// Says whether the worker takes calls, or will.
     fn is_in_service(&self) -> bool {
         let retiring = self.member().is_none_or(|member| member.retiring);
-        let lives = matches!(
-            self.phase,
-            WorkerPhase::Starting | WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy
-        );
+        let lives = self.phase == WorkerPhase::Starting || self.phase.goes_on();
         lives && !retiring
     }
 }
@@ -68,11 +67,7 @@ impl Supervisor {
     pub(super) fn members(&self, key: FunctionKey, serving: &ServingRelease) -> Members {
         let slots = serving.rules.kind.pool().map_or(1, |pool| to_usize(pool.concurrency));
         let mut members = Members::default();
-        let workers = self.functions[key]
-            .work
-            .running
-            .iter()
-            .filter_map(|id| self.workers.get(id));
+        let workers = self.workers_of(key).map(|(_, worker)| worker);
         for worker in workers.filter(|worker| worker.serving.version == serving.version) {
             if !worker.is_in_service() {
                 members.last_calls += usize::from(worker.phase == WorkerPhase::Busy);
@@ -99,122 +94,92 @@ impl Supervisor {
         serving.rules.kind.pool().is_some_and(has_room)
     }
 
-    /// Says whether and why a function needs one more worker.
-    pub(super) fn wants(&self, now: Now, key: FunctionKey) -> Option<Want> {
+    /// Says whether and why a function needs one more worker, and of which release.
+    pub(super) fn wants_member(&self, key: FunctionKey) -> Option<(Want, &Arc<ServingRelease>)> {
         let function = &self.functions[key];
         let serving = function
             .serving()
             .filter(|_| function.is_enabled() && !function.is_held())?;
         let pool = serving.rules.kind.pool()?;
         // One that its group holds up needs no worker yet.
-        let waiting = function.queue.startable().min(self.group_room(serving.group(), key));
+        let waiting = function
+            .work
+            .queue
+            .startable()
+            .min(self.group_room(serving.group(), key));
         // Even if the version that serves never fits the node: the new one may be the remedy.
         if let Some(candidate) = &function.candidate
             && candidate.wanted
             && self.node.refusal(&candidate.serving.rules).is_none()
         {
-            return Some(Want::Trial);
+            return Some((Want::Trial, &candidate.serving));
         }
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
-            return function.queue.first(true).map(|_| Want::Demand);
+            return function.work.queue.first(true).map(|_| (Want::Demand, serving));
         }
         let members = self.members(key, serving);
         let room = self.may_have_more(key, serving);
         // The workers that start now will take as many invocations as they have room for. Only further ones need a
         // worker.
         if room && waiting > members.coming && self.next_free(key).is_none() {
-            return Some(Want::Demand);
+            return Some((Want::Demand, serving));
         }
-        if self.canary_wants(key) {
-            return Some(Want::Canary);
+        if let Some(canary) = self.canary_wants(key) {
+            return Some((Want::Canary, canary));
         }
         let unused = members.all - members.busy;
         // No fresh worker starts while a call runs, since both would share the CPU, unless the next call would find no
         // worker.
         let calm = members.busy + members.last_calls == 0;
         let fresh = match pool.spare {
-            Some(spare) if function.is_active(now, pool) && (calm || unused == 0) => to_usize(spare),
+            Some(spare) if function.is_active(self.now, pool) && (calm || unused == 0) => to_usize(spare),
             _ => 0,
         };
         let ahead = members.all < to_usize(pool.min) || unused < fresh;
-        (room && ahead).then_some(Want::Ahead)
+        (room && ahead).then_some((Want::Ahead, serving))
     }
 
     /// Starts a worker. Its place in the budget is already taken.
-    pub(super) fn start_member(&mut self, now: Now, key: FunctionKey, want: Want, out: &mut Vec<Action>) {
+    pub(super) fn start_member(&mut self, key: FunctionKey, want: Want, serving: Arc<ServingRelease>) {
         let id = self.next_worker();
         let function = &mut self.functions[key];
-        let serving = match (want, &mut function.candidate, &mut function.canary) {
-            (Want::Trial, Some(candidate), _) => {
-                candidate.worker = Some(id);
-                candidate.wanted = false;
-                Some(Arc::clone(&candidate.serving))
-            }
-            (Want::Canary, _, Some(canary)) => {
-                canary.lacks_worker = false;
-                Some(Arc::clone(&canary.serving))
-            }
-            _ => function.serving().cloned(),
+        if let (Want::Trial, Some(candidate)) = (want, &mut function.candidate) {
+            (candidate.worker, candidate.wanted) = (Some(id), false);
+        }
+        if let (Want::Canary, Some(canary)) = (want, &mut function.canary) {
+            canary.lacks_worker = false;
+        }
+        let Some(pool) = serving.rules.kind.pool().copied() else {
+            // `wants_member` names no such release.
+            return self.node.give_back(function);
         };
-        let pool = serving.as_ref().and_then(|serving| serving.rules.kind.pool().copied());
-        let (Some(serving), Some(pool)) = (serving, pool) else {
-            self.node.give_back(function);
-            return;
-        };
-        function.work.running.insert(id);
-        self.starts.began(id);
-        out.push(Action::Spawn(Box::new(SpawnOrder {
-            worker: id,
-            function: function.name.clone(),
-            id: serving.id,
-            version: serving.version,
-            rules: Arc::clone(&serving.rules),
-            attempt: None,
-            lasts: None,
-        })));
         let mut member = HandlerWorker::new(pool);
         member.cold = want == Want::Demand;
-        let worker = Worker {
-            function: key,
-            serving,
-            started: now,
-            phase: WorkerPhase::Starting,
-            ended_at: None,
-            adopted: false,
-            ended_before: false,
-            runs: Vec::new(),
-            kind: WorkerKind::Member(Box::new(member)),
-        };
-        self.workers.insert(id, worker);
+        let kind = WorkerKind::Member(Box::new(member));
+        self.spawn(id, Worker::new(key, serving, self.now, kind), None, None);
     }
 
     /// Handles a started process, whose code is being loaded.
-    pub(super) fn member_spawned(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn member_spawned(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get(&id) else { return };
         let Some(member) = worker.member() else { return };
-        let until = now.mono.saturating_add(member.pool.load_max);
+        let until = self.now.mono.saturating_add(member.pool.load_max);
         let retiring = !worker.is_in_service();
         self.enter(id, WorkerPhase::Loading { until });
         if retiring {
-            self.leave(now, id, out);
+            self.leave(id);
         }
     }
 
     /// Handles a worker whose code is loaded.
-    pub(super) fn worker_ready(
-        &mut self,
-        now: Now,
-        id: WorkerId,
-        (concurrency, cancels): (u32, bool),
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn worker_ready(&mut self, id: WorkerId, concurrency: u32, cancels: bool) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
         let member = match &mut worker.kind {
             WorkerKind::Member(member) if matches!(worker.phase, WorkerPhase::Loading { .. }) => member,
-            WorkerKind::Service(_) => return self.service_ready(now, id),
+            WorkerKind::Service(_) => return self.service_ready(id),
             // The worker is already stopping, or reports its readiness twice. A script reports nothing.
             WorkerKind::Member(_) | WorkerKind::Script => return,
         };
@@ -224,43 +189,45 @@ impl Supervisor {
         // A request to a program that serves HTTP ends with its connection.
         member.cancels = cancels || worker.serving.rules.kind.http().is_some();
         let (key, version) = (worker.function, worker.serving.version);
-        if self.functions[key]
-            .candidate
-            .as_ref()
-            .is_some_and(|candidate| candidate.worker == Some(id))
-        {
-            self.switch(now, key, out);
+        if self.functions[key].tried_with(id).is_some() {
+            self.switch(key);
         }
         if !self.functions[key].gets_calls(version) {
-            return self.leave(now, id, out);
+            return self.leave(id);
         }
-        self.spawn_worked(now, key, out);
-        self.rest(now, id, out);
+        self.spawn_worked(key);
+        self.rest(id);
     }
 
     /// Lets a worker without calls wait for the next call, or stops it.
-    pub(super) fn rest(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn rest(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get(&id) else { return };
         let (key, version) = (worker.function, worker.serving.version);
         if !worker.is_in_service() {
-            self.leave(now, id, out);
+            self.leave(id);
             // A fresh worker in its place may have waited for the end of this call.
-            return self.line_up(now, key);
+            return self.line_up(key);
         }
         let until = worker.member().and_then(|member| {
-            let idle = member.pool.idle_until(now.mono);
+            let idle = member.pool.idle_until(self.now.mono);
             idle.into_iter().chain(member.pool.age_over(worker.started)).min()
         });
-        self.enter(id, WorkerPhase::Idle { since: now.mono, until });
+        self.enter(
+            id,
+            WorkerPhase::Idle {
+                since: self.now.mono,
+                until,
+            },
+        );
         let free = self.functions[key].free_of(version);
         if !free.contains(&id) {
             free.push(id);
         }
-        self.line_up(now, key);
+        self.line_up(key);
     }
 
     /// Handles a worker that has been idle or has lived for its time.
-    pub(super) fn idle_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn idle_due(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get(&id) else { return };
         let (WorkerPhase::Idle { since, .. }, WorkerKind::Member(member)) = (worker.phase, &worker.kind) else {
             return;
@@ -269,19 +236,21 @@ impl Supervisor {
         let age = pool.age_over(worker.started);
         let function = &self.functions[worker.function];
         // A worker that is too old leaves, even if the pool keeps some workers.
-        if age.is_none_or(|at| at > now.mono) {
+        if age.is_none_or(|at| at > self.now.mono) {
             // A fresh worker is kept as long as the function is in use, which only the function's last call shows.
             let used = function
                 .work
                 .last_call
-                .filter(|_| pool.spare.is_some() && function.is_active(now, pool));
+                .filter(|_| pool.spare.is_some() && function.is_active(self.now, pool));
             let again = pool
                 .idle
                 .and_then(|idle| Some(used?.saturating_add(idle)))
-                .filter(|at| *at > now.mono);
+                .filter(|at| *at > self.now.mono);
             // Its turn in the group comes sooner or later, and another worker would have to be started then.
             let again = match self.is_held_up(worker.function) {
-                true => pool.idle.map(|idle| now.mono.saturating_add(idle.max(HELD_UP_MIN))),
+                true => pool
+                    .idle
+                    .map(|idle| self.now.mono.saturating_add(idle.max(HELD_UP_MIN))),
                 false => again,
             };
             let kept = self.members(worker.function, &worker.serving).all <= to_usize(pool.kept());
@@ -290,11 +259,11 @@ impl Supervisor {
                 return self.enter(id, WorkerPhase::Idle { since, until });
             }
         }
-        self.leave(now, id, out);
+        self.leave(id);
     }
 
     /// Takes a worker out of service: it finishes its calls and stops.
-    pub(super) fn retire(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn retire(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -303,40 +272,31 @@ impl Supervisor {
         };
         member.retiring = true;
         let idle = worker.runs.is_empty();
-        match worker.phase {
-            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy if idle => {
-                self.leave(now, id, out);
-            }
-            // A starting worker is stopped once it is there, a busy one after its last call; the others are already
-            // stopping.
-            _ => self.out_of_service(id),
+        // A starting worker is stopped once it is there, a busy one after its last call; the others are already
+        // stopping.
+        if idle && worker.phase.goes_on() {
+            self.leave(id);
+        } else {
+            self.out_of_service(id);
         }
     }
 
     /// Retires every worker of a function whose version is neither `but` nor the canary.
-    pub(super) fn retire_all(
-        &mut self,
-        now: Now,
-        key: FunctionKey,
-        but: Option<&Arc<ServingRelease>>,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn retire_all(&mut self, key: FunctionKey, but: Option<&Arc<ServingRelease>>) {
         let function = &self.functions[key];
         let on_trial = function.candidate.as_ref().and_then(|candidate| candidate.worker);
-        let stays = |id: &WorkerId, but: &Arc<ServingRelease>| {
-            let version = self.workers.get(id).map(|worker| worker.serving.version);
-            let gets_calls = |version| version == but.version || function.is_canary(version);
-            version.is_none_or(gets_calls) || on_trial == Some(*id)
+        let is_other = |(id, worker): &(WorkerId, &Worker)| {
+            let version = worker.serving.version;
+            but.is_none_or(|but| version != but.version && !function.is_canary(version) && on_trial != Some(*id))
         };
-        let other = |id: &WorkerId| but.is_none_or(|but| !stays(id, but));
-        let others: Vec<_> = function.work.running.iter().copied().filter(other).collect();
+        let others: Vec<_> = self.workers_of(key).filter(is_other).map(|(id, _)| id).collect();
         for id in others {
-            self.retire(now, id, out);
+            self.retire(id);
         }
     }
 
     /// Replaces the workers of a function, because they see other directories than a new one would.
-    pub(super) fn view_changed(&mut self, now: Now, name: &FunctionName, out: &mut Vec<Action>) {
+    pub(super) fn view_changed(&mut self, name: &FunctionName) {
         let Some(key) = self.functions.find(name) else { return };
         let function = &self.functions[key];
         // One on trial was started a moment ago, and without it its version would be refused.
@@ -344,13 +304,13 @@ impl Supervisor {
         let running = function.work.running.iter().copied();
         let workers: Vec<_> = running.filter(|id| on_trial != Some(*id)).collect();
         for id in workers {
-            self.retire(now, id, out);
+            self.retire(id);
         }
-        self.line_up(now, key);
+        self.line_up(key);
     }
 
     /// Tells a worker to stop.
-    pub(super) fn leave(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn leave(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -361,10 +321,10 @@ impl Supervisor {
         if is_http || worker.member().is_some_and(|member| !member.dropped.is_empty()) {
             // An HTTP worker knows no stop message, and it has no calls now. A worker that was told to stop would first
             // finish the calls that were dropped.
-            return self.terminate(now, id, out);
+            return self.terminate(id);
         }
-        let until = now.mono.saturating_add(worker.serving.rules.grace);
-        out.push(Action::Stop(id));
+        let until = self.now.mono.saturating_add(worker.serving.rules.grace);
+        self.out.push(Action::Stop(id));
         self.enter(id, WorkerPhase::Leaving { until });
         self.out_of_service(id);
     }
@@ -379,7 +339,7 @@ impl Supervisor {
 
     /// Makes room on the node for what waits: stops the worker that has been idle longest. Workers that a function
     /// always keeps are stopped last; they are started again when there is room.
-    pub(super) fn evict(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn evict(&mut self) {
         let leaving = |worker: &Worker| {
             let stopping = matches!(
                 worker.phase,
@@ -402,7 +362,7 @@ impl Supervisor {
             Some((kept, since, *id))
         });
         if let Some((_, _, id)) = idle.min() {
-            self.leave(now, id, out);
+            self.leave(id);
         }
     }
 }

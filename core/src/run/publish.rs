@@ -11,15 +11,14 @@
 
 use super::Supervisor;
 use super::acceptance::filled_in;
-use super::submit::After;
+use super::keys::NoPlace;
+use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};
 use crate::messages::submit::Submit;
-use crate::messages::{Now, ReplyTo};
 use crate::records::Accepted;
 use crate::records::outcome::{Reason, Skip};
 use crate::run_state::FunctionKey;
-use crate::run_state::function::Presence;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::time::Duration;
 
@@ -29,25 +28,25 @@ pub(super) struct Publishing {
     reply: ReplyTo,
     events: Vec<Delivered>,
     /// The effects on other invocations, which begin when the shares are on disk.
-    after: Vec<(FunctionKey, InvocationId, After)>,
+    after: Vec<(FunctionKey, InvocationId, NoPlace)>,
 }
 
 /// The effects of the acceptance of shares on everything but the shares.
 #[derive(Debug, Default)]
 struct Accepting {
-    after: Vec<(FunctionKey, InvocationId, After)>,
+    after: Vec<(FunctionKey, InvocationId, NoPlace)>,
     /// The instants until which the rates of functions were used up before.
     paid: Vec<(FunctionKey, Duration)>,
     notices: Vec<Action>,
 }
 
 impl Supervisor {
-    pub(super) fn publish(&mut self, now: Now, publish: Publish, out: &mut Vec<Action>) {
+    pub(super) fn publish(&mut self, publish: Publish) {
         let mut accepting = Accepting::default();
         let mut answered = Vec::new();
         let mut shares = Shares {
             number: self.next_number(),
-            accepted_ms: now.unix_ms,
+            accepted_ms: self.now.unix_ms,
             events: Vec::new(),
         };
         for mut publication in publish.events {
@@ -57,7 +56,7 @@ impl Supervisor {
                 publication.submits.clear();
                 publication.refused.clear();
             }
-            let (event, first) = self.share(now, publication, &mut accepting);
+            let (event, first) = self.share(publication, &mut accepting);
             if let (true, Some((function, rejection))) = (event.accepted.is_empty(), first) {
                 let number = shares.events.len();
                 let accepted = shares.events.iter().flat_map(|event| &event.accepted);
@@ -74,27 +73,25 @@ impl Supervisor {
                     function,
                     rejection,
                 };
-                out.push(Action::Reply(publish.reply, Box::new(answer)));
-                return;
+                return self.answer(publish.reply, answer);
             }
             answered.push(event.delivered.clone());
             shares.events.push(event);
         }
         // A request that is refused as a whole leaves no notices, so they come only after every share was admitted.
-        out.append(&mut accepting.notices);
+        self.out.append(&mut accepting.notices);
         let publishing = Publishing {
             reply: publish.reply,
             events: answered,
             after: accepting.after,
         };
         self.publishing.insert(shares.number, publishing);
-        out.push(Action::Publish(Box::new(shares)));
+        self.out.push(Action::Publish(Box::new(shares)));
     }
 
     /// Admits the requests of an event. Returns its shares, and the first function that has no room for it.
     fn share(
         &mut self,
-        now: Now,
         publication: Publication,
         accepting: &mut Accepting,
     ) -> (EventShares, Option<(FunctionName, Rejection)>) {
@@ -108,19 +105,17 @@ impl Supervisor {
             },
         };
         let mut first = None;
-        let mut actions = Vec::new();
+        let outer = std::mem::take(&mut self.out);
         for submit in publication.submits {
             let (id, function) = (submit.id, submit.function.clone());
             let before = self
                 .functions
                 .find(&function)
                 .map(|key| (key, self.functions[key].work.rate_paid));
-            match self.take(now, submit, &mut actions) {
-                Ok((key, follows)) => {
+            match self.take(submit) {
+                Ok((key, no_place)) => {
                     accepting.paid.extend(before);
-                    if follows != After::Nothing {
-                        accepting.after.push((key, id, follows));
-                    }
+                    accepting.after.extend(no_place.map(|no_place| (key, id, no_place)));
                     event.delivered.invocations.push(Taken { id, function });
                 }
                 Err(refused) => {
@@ -131,7 +126,7 @@ impl Supervisor {
                         why: why.clone(),
                     });
                     if let Some(skip) = rejection.skip()
-                        && let Some(accepted) = self.as_skipped(now, &submit, (Reason::Skipped(skip), why.into()))
+                        && let Some(accepted) = self.as_skipped(&submit, (Reason::Skipped(skip), why.into()))
                     {
                         accepting.notices.push(Action::Notice(Notice::Rejected {
                             function: function.clone(),
@@ -153,7 +148,7 @@ impl Supervisor {
             }
         }
         // The shares are stored by one command, so that one transaction has all of them.
-        for action in actions {
+        for action in std::mem::replace(&mut self.out, outer) {
             match action {
                 Action::Store(accepted) => event.accepted.push(*accepted),
                 other => accepting.notices.push(other),
@@ -163,22 +158,19 @@ impl Supervisor {
     }
 
     /// Returns the record of a share that its function has no room for, with which it can run later. `skipped` says why.
-    fn as_skipped(&self, now: Now, submit: &Submit, skipped: (Reason, Box<str>)) -> Option<Accepted> {
-        let function = &self.functions[self.functions.find(&submit.function)?];
-        let Presence::Serving(serving) = &function.presence else {
-            return None;
-        };
+    fn as_skipped(&self, submit: &Submit, skipped: (Reason, Box<str>)) -> Option<Accepted> {
+        let serving = self.functions.get(&submit.function)?.serving()?;
         Some(Accepted {
             payload: filled_in(submit.payload.clone(), &serving.rules),
             // The sender need not send the event again, so the function gets its share when somebody redrives it.
             dead_letter: true,
             priority: submit.priority,
             skipped: Some(skipped),
-            ..Accepted::new(submit.id, submit.function.clone(), submit.trigger, now.unix_ms)
+            ..Accepted::new(submit.id, submit.function.clone(), submit.trigger, self.now.unix_ms)
         })
     }
 
-    pub(super) fn published(&mut self, now: Now, number: u64, earlier: Vec<Option<Delivered>>, out: &mut Vec<Action>) {
+    pub(super) fn published(&mut self, number: u64, earlier: Vec<Option<Delivered>>) {
         let Some(mut publishing) = self.publishing.remove(&number) else {
             // A second answer of the ledger.
             return;
@@ -189,8 +181,8 @@ impl Supervisor {
             for taken in &delivered.invocations {
                 match before {
                     // Nothing of it was stored, and nobody has heard of it.
-                    Some(_) => self.store_failed(now, taken.id, out),
-                    None => self.stored(now, taken.id, out),
+                    Some(_) => self.store_failed(taken.id),
+                    None => self.stored(taken.id),
                 }
             }
             if let Some(before) = before {
@@ -200,26 +192,23 @@ impl Supervisor {
                 };
             }
         }
-        for (key, id, after) in publishing.after {
+        for (key, id, no_place) in publishing.after {
             // A share of an event that was sent before is gone by now.
             if self.invocations.contains_key(&id) {
-                self.follow(now, (key, id), after, out);
+                self.replace(key, id, no_place);
             }
         }
-        out.push(Action::Reply(
-            publishing.reply,
-            Box::new(Answer::Published(publishing.events)),
-        ));
+        self.answer(publishing.reply, Answer::Published(publishing.events));
     }
 
-    pub(super) fn publish_failed(&mut self, now: Now, number: u64, out: &mut Vec<Action>) {
+    pub(super) fn publish_failed(&mut self, number: u64) {
         // Without an entry, this is a second answer of the ledger.
         let Some(publishing) = self.publishing.remove(&number) else {
             return;
         };
         for taken in publishing.events.iter().flat_map(|delivered| &delivered.invocations) {
-            self.store_failed(now, taken.id, out);
+            self.store_failed(taken.id);
         }
-        out.push(Action::Reply(publishing.reply, Box::new(Answer::StoreFailed)));
+        self.answer(publishing.reply, Answer::StoreFailed);
     }
 }

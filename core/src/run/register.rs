@@ -11,14 +11,11 @@
 //! An attempt that runs is not taken back. Whether its end counts is decided when its end is written to the register.
 
 use super::Supervisor;
-use super::conclude::release_files;
 use crate::messages::action::{Action, Answer, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::event::Exited;
-use crate::messages::{Now, on_wall};
 use crate::records::outcome::{Reason, Trigger};
-use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage};
-use crate::run_state::timers::Timer;
+use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage, WallTime};
 use crate::run_state::worker::{Worker, WorkerPhase};
 use fnd_wire::ids::InvocationId;
 use std::time::Duration;
@@ -26,26 +23,17 @@ use std::time::Duration;
 impl Supervisor {
     /// Handles a claim that the register has not taken: the invocation keeps its place in the order of its key, and is claimed
     /// again after a pause.
-    pub(super) fn claim_put_off(&mut self, now: Now, id: InvocationId, pause: Duration, out: &mut Vec<Action>) {
+    pub(super) fn claim_put_off(&mut self, id: InvocationId, pause: Duration) {
         self.claim_rate.answered(1);
-        let until = now.mono.saturating_add(pause);
-        let unix_ms = on_wall(now, until);
+        let until = WallTime::of_instant(self.now, self.now.mono.saturating_add(pause));
         // It may have ended meanwhile, or have been put back.
-        let Some((key, _)) = self.leave_claiming(now, id, InvocationStage::BackingOff { until, unix_ms }) else {
+        let Some((key, _)) = self.leave_claiming(id, InvocationStage::BackingOff { until }) else {
             return;
         };
-        self.timers.arm(until, Timer::Begin(id));
-        self.unclaim_on_disk(id, out);
+        // The claim may be on disk, and says that the attempt runs.
+        self.update(id);
         // Another one may begin in the place that the claim held.
-        self.line_up(now, key);
-    }
-
-    /// Stores that an invocation waits: its claim may be on disk, and says that the attempt runs.
-    fn unclaim_on_disk(&self, id: InvocationId, out: &mut Vec<Action>) {
-        if let Some(invocation) = self.invocations.get(&id) {
-            let record = invocation.record(&self.functions[invocation.function].name);
-            out.push(Action::Update(Box::new(record)));
-        }
+        self.line_up(key);
     }
 
     /// Marks the calls of a handler's worker that the spawner ended because this fnd was stopped: only the lease of a message gives
@@ -65,17 +53,16 @@ impl Supervisor {
     }
 
     /// Ends the attempts whose lease was not renewed in time, and has claimed again what has not begun.
-    pub(super) fn lease_lost(&mut self, now: Now, lost: &[(InvocationId, Duration)], out: &mut Vec<Action>) {
+    pub(super) fn lease_lost(&mut self, lost: &[(InvocationId, Duration)]) {
         for (id, silent) in lost {
             match self.invocations.get(id).map(|invocation| &invocation.stage) {
                 Some(InvocationStage::Running { worker }) => {
                     let worker = *worker;
-                    self.ask_to_end(now, (worker, *id), EndCause::LeaseLost(Some(*silent)), out);
-                    self.end_waited_for(now, *id, out);
+                    self.end_attempt(worker, *id, EndCause::LeaseLost(Some(*silent)), false);
                 }
                 Some(InvocationStage::Claimed) => {
-                    self.make_ready(now, *id);
-                    self.unclaim_on_disk(*id, out);
+                    self.make_ready(*id);
+                    self.update(*id);
                 }
                 // One that is being claimed is answered after this, by `ClaimPutOff`.
                 _ => {}
@@ -85,99 +72,78 @@ impl Supervisor {
 
     /// Gives the message of an invocation back that has not begun: another node may have the function. Returns whether the
     /// invocation is gone.
-    pub(super) fn give_back_message(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) -> bool {
+    pub(super) fn give_back_message(&mut self, id: InvocationId) -> bool {
         let invocation = self.invocations.get(&id);
         let is_given = invocation.is_some_and(|invocation| invocation.of_stream && has_not_begun(invocation));
         if is_given {
-            self.take_back(now, id, out);
+            self.take_back(id);
         }
         is_given
     }
 
     /// Gives the work of an invocation back that has not begun.
-    pub(super) fn withdraw(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+    pub(super) fn withdraw(&mut self, id: InvocationId) {
         if self.invocations.get(&id).is_some_and(has_not_begun) {
-            self.take_back(now, id, out);
+            self.take_back(id);
         }
     }
 
     /// Handles that another node goes on with an invocation.
-    pub(super) fn superseded(&mut self, now: Now, id: InvocationId, node: Box<str>, out: &mut Vec<Action>) {
+    pub(super) fn superseded(&mut self, id: InvocationId, node: Box<str>) {
         match self.invocations.get(&id) {
-            Some(invocation) if has_not_begun(invocation) => self.take_back(now, id, out),
+            Some(invocation) if has_not_begun(invocation) => self.take_back(id),
             Some(invocation) if invocation.durable && waits(&invocation.stage) => {
-                self.end_without_count(now, id, node, out);
+                self.end_without_count(id, node);
             }
-            // It runs, or what it takes over is still being stored: its next claim, or its end, shows the same again.
+            // Nothing is done yet if the invocation runs, or if the run that it takes over is still being stored: the
+            // register shows the other node again at the next claim, or at the end.
             Some(_) | None => {}
         }
     }
 
     /// Removes an invocation as if it had never been accepted.
-    fn take_back(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
-        let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
-        if let Some(InvocationStage::Claiming { .. } | InvocationStage::Claimed) = stage {
+    fn take_back(&mut self, id: InvocationId) {
+        if self.invocations.get(&id).is_some_and(|one| one.stage.is_claimed()) {
             // Only a row that has not begun is deleted.
-            self.unclaim_on_disk(id, out);
+            self.update(id);
         }
         let Some(invocation) = self.remove_invocation(id) else {
             return;
         };
-        let key = invocation.function;
-        out.push(Action::Withdraw(id));
-        let joining = self.joining.remove(&id).into_iter().flatten();
-        for reply in invocation
-            .acknowledge
+        self.out.push(Action::Withdraw(id));
+        let joining = self.joining.remove(&id).unwrap_or_default();
+        for reply in [&invocation.acknowledge, &invocation.waiters, &joining]
             .into_iter()
-            .chain(invocation.waiters)
-            .chain(joining)
+            .flatten()
         {
-            let reason = "another node has taken it".to_owned();
-            let rejection = Rejection::Unavailable { reason };
-            out.push(Action::Reply(reply, Box::new(Answer::Rejected(rejection))));
+            let rejection = Rejection::unavailable("another node has taken it");
+            self.answer(*reply, Answer::Rejected(rejection));
         }
-        if invocation.has_tmp {
-            release_files(&mut self.functions[key], id, out);
-        }
-        self.line_up(now, key);
+        self.release_files(&invocation);
+        self.line_up(invocation.function);
     }
 
     /// Ends an invocation with a record that does not count: another node has begun it again.
-    fn end_without_count(&mut self, now: Now, id: InvocationId, node: Box<str>, out: &mut Vec<Action>) {
+    fn end_without_count(&mut self, id: InvocationId, node: Box<str>) {
         let Some(invocation) = self.remove_invocation(id) else {
             return;
         };
-        let key = invocation.function;
-        let function = &mut self.functions[key];
+        let function = &mut self.functions[invocation.function];
         let end = InvocationEnd::new(Reason::Interrupted, format!("{node} goes on with it"));
-        let record = invocation.ended(&function.name, now, end, invocation.previous.clone());
+        let record = invocation.ended(&function.name, self.now, end, invocation.previous.clone());
         // It has run here, so this node counts it, as its ledger does.
         function.runs = function.runs.saturating_add(1);
         function.failures = function.failures.saturating_add(1);
-        out.push(Action::Supersede(Box::new(record.to_kept()), node));
-        for reply in invocation.waiters {
-            out.push(Action::Reply(
-                reply,
-                Box::new(Answer::Finished(Box::new(record.clone()))),
-            ));
-        }
-        if invocation.has_tmp {
-            release_files(function, id, out);
-        }
-        self.line_up(now, key);
+        self.out.push(Action::Supersede(Box::new(record.to_kept()), node));
+        self.after_end(&invocation, &record);
+        self.line_up(invocation.function);
     }
 }
 
 /// Says whether an invocation waits, with or without a begun attempt behind it.
 fn waits(stage: &InvocationStage) -> bool {
-    match stage {
-        InvocationStage::Delayed { .. }
-        | InvocationStage::Ready
-        | InvocationStage::Claiming { .. }
-        | InvocationStage::Claimed
-        | InvocationStage::BackingOff { .. } => true,
-        InvocationStage::Storing { .. } | InvocationStage::Running { .. } | InvocationStage::Lost => false,
-    }
+    let waits_for_an_instant = stage.begins_at().is_some();
+    waits_for_an_instant || stage.is_claimed() || matches!(stage, InvocationStage::Ready)
 }
 
 /// Says whether nothing of an invocation has begun, on this node or on another one. Calls are not shared by nodes.

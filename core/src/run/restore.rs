@@ -2,21 +2,17 @@
 
 use super::Supervisor;
 use super::conclude::ON_REQUEST;
-use crate::messages::Now;
 use crate::messages::action::{Action, Notice};
 use crate::messages::end_cause::EndCause;
 use crate::messages::event::{LAST_RESULT_MAX, Restored};
-use crate::messages::{on_mono, on_wall};
-use crate::records::cause::Cause;
+use crate::messages::on_mono;
 use crate::records::outcome::{Reason, RunState};
 use crate::records::{AttemptRecord, Unfinished, Usage};
 use crate::run_state::FunctionKey;
 use crate::run_state::invocation::{Deadline, Invocation, InvocationEnd, InvocationStage, Started, WallTime};
 use crate::run_state::releases::ServingRelease;
-use crate::run_state::timers::Timer;
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const LOST: &str = "fnd went down during the attempt";
@@ -24,9 +20,8 @@ const NOBODY: &str = "fnd went down, which ended the caller's connection";
 
 impl Supervisor {
     /// Restores the state from the ledger and adopts workers.
-    pub(super) fn restored(&mut self, now: Now, mut restored: Restored, out: &mut Vec<Action>) {
-        let adopted = self.worth_adopting(&mut restored, out);
-        let members = self.members_worth_adopting(&mut restored, out);
+    pub(super) fn restored(&mut self, mut restored: Restored) {
+        let (adopted, members) = self.worth_adopting(&mut restored);
         let calls = members.iter().flat_map(|member| &member.record.calls);
         let runs = adopted.iter().map(|adopted| &adopted.record.run);
         // The newest attempt of each invocation that a worker still has.
@@ -36,22 +31,19 @@ impl Supervisor {
             *attempt = run.attempt.max(*attempt);
         }
         for (name, content) in restored.loaded {
-            let key = self.functions.find_or_add(&name);
-            self.functions[key].loaded.push(content);
+            self.functions.get_or_add(&name).loaded.push(content);
         }
         for name in restored.disabled {
-            let key = self.functions.find_or_add(&name);
-            self.functions[key].disabled = true;
+            self.functions.get_or_add(&name).disabled = true;
         }
         for (name, runs, failures) in restored.counts {
-            let key = self.functions.find_or_add(&name);
-            let function = &mut self.functions[key];
+            let function = self.functions.get_or_add(&name);
             (function.runs, function.failures) = (runs, failures);
         }
         for mut last in restored.last {
             last.result = last.result.filter(|result| result.data.len() <= LAST_RESULT_MAX);
-            let key = self.functions.find_or_add(&last.attempt.function);
-            self.functions[key].last = Some(Box::new(last));
+            let function = self.functions.get_or_add(&last.attempt.function);
+            function.last = Some(Box::new(last));
         }
         // Invocations come before their workers: an adopted worker goes on with the invocation that is there, and makes
         // one only where the ledger has none.
@@ -60,39 +52,39 @@ impl Supervisor {
             let (id, known) = (unfinished.accepted.id, unfinished.record.attempts);
             // The spawner keeps the end of an attempt until it is on disk: a later attempt may be over, too.
             let goes_on = newest.get(&id).is_some_and(|attempt| known <= *attempt);
-            self.take_over(now, unfinished, goes_on, out);
+            self.take_over(unfinished, goes_on);
             if !self.invocations.contains_key(&id) {
                 over.insert(id);
             }
         }
         for adopted in adopted {
             match over.contains(&adopted.record.run.invocation) {
-                true => out.push(Action::Kill(adopted.worker)),
-                false => self.adopt(now, adopted, out),
+                true => self.out.push(Action::Kill(adopted.worker)),
+                false => self.adopt(adopted),
             }
         }
         for member in members {
-            self.adopt_member(now, member);
+            self.adopt_member(member);
         }
         // Which callers still run is known only now that all workers are adopted.
-        self.end_orphans(now, out);
+        self.end_orphans();
         for id in restored.cancelled {
             #[cfg(feature = "simulate")]
             if crate::mutants::Mutant::CancelForgotten.is_on() {
                 continue;
             }
             // One of a worker that is being ended goes on ending.
-            self.end_all(now, id, EndCause::Cancelled(ON_REQUEST.into()), out);
+            self.end_all(id, EndCause::Cancelled(ON_REQUEST.into()));
         }
     }
 
     /// Adds an unfinished invocation. One that `goes_on` has a worker, which is adopted next.
-    fn take_over(&mut self, now: Now, unfinished: Unfinished, goes_on: bool, out: &mut Vec<Action>) {
+    fn take_over(&mut self, unfinished: Unfinished, goes_on: bool) {
         let Unfinished { accepted, record } = unfinished;
         let id = accepted.id;
         if self.invocations.contains_key(&id) || record.state.is_final() {
             let defect = format!("the ledger handed over {id}, which is {}", record.state.as_str());
-            out.push(Action::Notice(Notice::Defect(defect)));
+            self.out.push(Action::Notice(Notice::Defect(defect)));
             return;
         }
         let key = self.functions.find_or_add(&accepted.function);
@@ -101,66 +93,37 @@ impl Supervisor {
             _ if goes_on => InvocationStage::Lost,
             RunState::Running => InvocationStage::Lost,
             RunState::Waiting | RunState::Polling => {
-                let unix_ms = record.next_attempt_ms.unwrap_or(now.unix_ms);
-                let until = on_mono(now, unix_ms);
-                self.timers.arm(until, Timer::Begin(id));
-                InvocationStage::BackingOff { until, unix_ms }
+                let unix_ms = record.next_attempt_ms.unwrap_or(self.now.unix_ms);
+                let until = WallTime::new(self.now, unix_ms);
+                InvocationStage::BackingOff { until }
             }
             // Final states were refused above.
-            _ => match accepted.not_before_ms.map(|unix_ms| WallTime::new(now, unix_ms)) {
-                Some(until) if until.at > now.mono => {
-                    self.timers.arm(until.at, Timer::Begin(id));
-                    InvocationStage::Delayed { until }
-                }
+            _ => match accepted.not_before_ms.map(|unix_ms| WallTime::new(self.now, unix_ms)) {
+                Some(until) if until.at > self.now.mono => InvocationStage::Delayed { until },
                 _ => InvocationStage::Ready,
             },
         };
+        let deadline = accepted.deadline_ms.map(|unix_ms| {
+            // If the clock was set back, the invocation still gets no more time than it had at first.
+            let most = Duration::from_millis(unix_ms.saturating_sub(accepted.accepted_ms));
+            Deadline {
+                at: on_mono(self.now, unix_ms).min(self.now.mono.saturating_add(most)),
+                unix_ms,
+                of_caller: false,
+            }
+        });
+        let fresh = Invocation::of(&accepted, key, self.next_number(), self.now);
         let invocation = Invocation {
-            id,
-            function: key,
-            trigger: accepted.trigger,
-            accepted_ms: accepted.accepted_ms,
-            load_key: accepted.load_key,
-            timeout: accepted.timeout_ms.map(Duration::from_millis),
-            deadline: accepted.deadline_ms.map(|unix_ms| {
-                // If the clock was set back, the invocation still gets no more time than it had at first.
-                let most = Duration::from_millis(unix_ms.saturating_sub(accepted.accepted_ms));
-                let at = on_mono(now, unix_ms).min(now.mono.saturating_add(most));
-                Deadline {
-                    at,
-                    unix_ms,
-                    of_caller: false,
-                }
-            }),
-            expires: accepted
-                .expires_ms
-                .filter(|_| not_started)
-                .map(|unix_ms| WallTime::new(now, unix_ms)),
-            priority: accepted.priority,
-            number: self.next_number(),
+            deadline,
+            expires: fresh.expires.filter(|_| not_started),
             stage,
-            durable: accepted.durable,
-            key: accepted.key,
-            of_stream: accepted.message.as_ref().is_some_and(|message| !message.is_accepted),
-            order_key: accepted
-                .payload
-                .cause
-                .as_deref()
-                .and_then(Cause::order_key)
-                .map(Arc::from),
-            // It is known once the function is installed.
-            queue_key: None,
-            payload: accepted.payload,
-            acknowledge: Vec::new(),
-            waiters: Vec::new(),
             caller_gone: !accepted.durable,
             attempts: record.attempts,
-            taken_over: None,
             polls: record.polls,
             started: record.started_ms.map(|unix_ms| Started {
                 unix_ms,
-                at: now.mono,
-                before: Duration::from_millis(now.unix_ms.saturating_sub(unix_ms)),
+                at: self.now.mono,
+                before: Duration::from_millis(self.now.unix_ms.saturating_sub(unix_ms)),
             }),
             last: record.reason.map(|reason| (reason, record.message)),
             version: record.version,
@@ -168,11 +131,12 @@ impl Supervisor {
             // The sweep at the start keeps the files of all unfinished invocations, also those of an attempt that the ledger does
             // not know because of a power cut. To release files that do not exist does nothing.
             has_tmp: true,
+            ..fresh
         };
         let is_ready = matches!(invocation.stage, InvocationStage::Ready);
         self.insert_invocation(invocation);
         if is_ready {
-            self.line_up(now, key);
+            self.line_up(key);
         }
         if !accepted.durable && !goes_on {
             // Its caller waited on a connection that is gone and will send the request again: running it now would run
@@ -182,57 +146,55 @@ impl Supervisor {
             } else {
                 NOBODY
             };
-            self.end(now, id, InvocationEnd::new(Reason::Interrupted, message), out);
+            self.end(id, InvocationEnd::new(Reason::Interrupted, message));
         }
     }
 
     /// Ends each lost attempt of a function, now that the rules for what follows are known.
-    pub(super) fn resolve_lost(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease, out: &mut Vec<Action>) {
-        let live: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
+    pub(super) fn resolve_lost(&mut self, key: FunctionKey, serving: &ServingRelease) {
+        let live: Vec<_> = self.functions[key].work.queue.live().iter().copied().collect();
         for id in live {
-            if let Some(attempt) = self.lost_attempt(now, id) {
-                self.conclude(now, serving, (attempt, None), out);
-            }
+            self.conclude_lost(id, serving);
+        }
+    }
+
+    /// Ends the lost attempt of an invocation, if it has one.
+    pub(super) fn conclude_lost(&mut self, id: InvocationId, serving: &ServingRelease) {
+        if let Some(attempt) = self.lost_attempt(id) {
+            self.conclude(serving, attempt, None);
         }
     }
 
     /// Shortens each pause before a retry or a poll to the longest one that could start now. Due times are stored by
     /// the wall clock, which may have been set back.
-    pub(super) fn bound_pauses(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease) {
+    pub(super) fn bound_pauses(&mut self, key: FunctionKey, serving: &ServingRelease) {
         let rules = &serving.rules;
         let waiting: Vec<_> = self.functions[key]
+            .work
             .queue
             .backing_off()
             .iter()
             .map(|(_, id)| *id)
             .collect();
         for id in waiting {
-            let Some(invocation) = self.invocations.get_mut(&id) else {
-                continue;
-            };
-            let InvocationStage::BackingOff { until, .. } = invocation.stage else {
+            let Some(invocation) = self.invocations.get(&id) else {
                 continue;
             };
             let longest = match (&invocation.last, rules.poll) {
                 (Some((Reason::ExecuteAgain, _)), Some(poll)) => poll.repeat,
                 _ => rules.retry.backoff.delay(invocation.retries().saturating_add(1), 1.0),
             };
-            let sooner = now.mono.saturating_add(longest);
-            if sooner < until {
-                let stage = InvocationStage::BackingOff {
-                    until: sooner,
-                    unix_ms: on_wall(now, sooner),
-                };
-                self.timers.disarm(until, Timer::Begin(id));
-                self.timers.arm(sooner, Timer::Begin(id));
-                self.functions[key].queue.change(invocation, stage);
+            let sooner = self.now.mono.saturating_add(longest);
+            if invocation.stage.begins_at().is_some_and(|until| sooner < until) {
+                let until = WallTime::of_instant(self.now, sooner);
+                self.change(id, InvocationStage::BackingOff { until });
             }
         }
     }
 
     /// Returns the attempt that was running when fnd went down, or when another node did; absent unless the invocation is in stage
     /// `Lost`.
-    pub(super) fn lost_attempt(&self, now: Now, id: InvocationId) -> Option<AttemptRecord> {
+    pub(super) fn lost_attempt(&self, id: InvocationId) -> Option<AttemptRecord> {
         let invocation = self.invocations.get(&id)?;
         if !matches!(invocation.stage, InvocationStage::Lost) {
             return None;
@@ -240,7 +202,7 @@ impl Supervisor {
         // The start is known for first attempts only, and the duration for none.
         let started_ms = match invocation.started {
             Some(started) if invocation.attempts <= 1 => started.unix_ms,
-            _ => now.unix_ms,
+            _ => self.now.unix_ms,
         };
         Some(AttemptRecord {
             invocation: id,
@@ -251,7 +213,7 @@ impl Supervisor {
             cold: None,
             version: invocation.version,
             started_ms,
-            ended_ms: now.unix_ms,
+            ended_ms: self.now.unix_ms,
             duration_us: 0,
             reason: Reason::Interrupted,
             message: invocation

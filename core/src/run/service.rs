@@ -9,16 +9,14 @@
 //! would compete for the port, the lock or the queue of the service.
 
 use super::Supervisor;
-use super::starts::{LOOP_FAILURES, LOOP_WINDOW};
-use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::end_cause::EndCause;
 use crate::messages::rules::FunctionKind;
 use crate::records::outcome::{Class, Reason};
-use crate::run_state::function::StartFailures;
+use crate::run_state::function::{LOOP_WINDOW, StartFailures};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
-use crate::run_state::worker::{WorkerKind, WorkerPhase};
+use crate::run_state::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
@@ -28,7 +26,7 @@ const STEADY_AFTER: Duration = LOOP_WINDOW;
 
 impl Supervisor {
     /// Requests as many runs of a service as are missing.
-    pub(super) fn keep_running(&mut self, key: FunctionKey, out: &mut Vec<Action>) {
+    pub(super) fn keep_running(&mut self, key: FunctionKey) {
         let function = &mut self.functions[key];
         let Some(FunctionKind::Service(service)) = function.serving().map(|serving| &serving.rules.kind) else {
             return;
@@ -39,58 +37,44 @@ impl Supervisor {
             return;
         }
         // A run that is requested is not in the queue yet. If it did not count, the next event would request it again.
-        let there = function.queue.live().len() + function.work.requested;
+        let there = function.work.queue.live().len() + function.work.requested;
         for _ in there..replicas {
             function.work.requested += 1;
-            out.push(Action::Run(function.name.clone()));
+            self.out.push(Action::Run(function.name.clone()));
         }
     }
 
     /// Ends a service's processes, except those of version `but`.
-    pub(super) fn end_service(
-        &mut self,
-        now: Now,
-        key: FunctionKey,
-        (but, why): (Option<Version>, &'static str),
-        out: &mut Vec<Action>,
-    ) {
-        let ends = |id: &WorkerId| {
-            let worker = self.workers.get(id)?;
-            let other = worker.is_service() && Some(worker.serving.version) != but;
-            other.then(|| worker.runs.iter().map(|run| (*id, run.invocation)).collect::<Vec<_>>())
-        };
-        let runs: Vec<_> = self.functions[key]
-            .work
-            .running
-            .iter()
-            .filter_map(ends)
-            .flatten()
+    pub(super) fn end_service(&mut self, key: FunctionKey, but: Option<Version>, why: &'static str) {
+        let ends = |worker: &Worker| worker.is_service() && Some(worker.serving.version) != but;
+        let workers = self.workers_of(key).filter(|(_, worker)| ends(worker));
+        let runs: Vec<_> = workers
+            .flat_map(|(id, worker)| worker.runs.iter().map(move |run| (id, run.invocation)))
             .collect();
-        for run in runs {
-            self.ask_to_end(now, run, EndCause::Cancelled(why.into()), out);
+        for (id, run) in runs {
+            self.ask_to_end(id, run, EndCause::Cancelled(why.into()));
         }
     }
 
     /// Says whether processes of another version of a function run.
     pub(super) fn runs_another(&self, key: FunctionKey, version: Version) -> bool {
-        let running = self.functions[key].work.running.iter();
-        let mut workers = running.filter_map(|id| self.workers.get(id));
-        workers.any(|worker| worker.serving.version != version)
+        self.workers_of(key)
+            .any(|(_, worker)| worker.serving.version != version)
     }
 
     /// Ends all services for a drain, since they would never end by themselves.
-    pub(super) fn end_services(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn end_services(&mut self) {
         let services = self.workers.iter().filter(|(_, worker)| worker.is_service());
         let runs: Vec<_> = services
             .flat_map(|(id, worker)| worker.runs.iter().map(|run| (*id, run.invocation)))
             .collect();
-        for run in runs {
-            self.ask_to_end(now, run, EndCause::Stopped, out);
+        for (id, run) in runs {
+            self.ask_to_end(id, run, EndCause::Stopped);
         }
     }
 
     /// Handles a service's started process: it is well if it runs for a while, and fails if it is not ready in time.
-    pub(super) fn service_spawned(&mut self, now: Now, id: WorkerId) {
+    pub(super) fn service_spawned(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -104,14 +88,13 @@ impl Supervisor {
         } else {
             STEADY_AFTER
         };
-        let at = now.mono.saturating_add(within);
-        readiness.check_at = Some(at);
+        readiness.check_at = Some(self.now.mono.saturating_add(within));
         readiness.ready = service.ready.is_none();
-        self.timers.arm(at, Timer::ServiceCheck(id));
+        self.timers.arm(readiness.check_at, Timer::ServiceCheck(id));
     }
 
     /// Handles a service's process that is ready.
-    pub(super) fn service_ready(&mut self, now: Now, id: WorkerId) {
+    pub(super) fn service_ready(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -119,19 +102,19 @@ impl Supervisor {
             // The process is already ending.
             return;
         };
-        let Some(before) = readiness.check_at.filter(|_| !readiness.ready) else {
-            // The process reports its readiness twice.
+        let before = readiness.check_at;
+        // A process may report its readiness twice.
+        if before.is_none() || readiness.ready {
             return;
-        };
+        }
         self.timers.disarm(before, Timer::ServiceCheck(id));
-        let at = now.mono.saturating_add(STEADY_AFTER);
         readiness.ready = true;
-        readiness.check_at = Some(at);
-        self.timers.arm(at, Timer::ServiceCheck(id));
+        readiness.check_at = Some(self.now.mono.saturating_add(STEADY_AFTER));
+        self.timers.arm(readiness.check_at, Timer::ServiceCheck(id));
     }
 
     /// Handles a service's process whose time to get ready, or to be well, is over.
-    pub(super) fn check_service(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn check_service(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -141,21 +124,15 @@ impl Supervisor {
         readiness.check_at = None;
         let (key, run) = (worker.function, worker.runs.first().map(|run| run.invocation));
         if readiness.ready {
-            self.spawn_worked(now, key, out);
+            self.spawn_worked(key);
         } else if let Some(run) = run {
-            let why = readiness.waits_for.take();
-            self.ask_to_end(now, (id, run), EndCause::NotReady(why), out);
+            let why = worker.waits_for.take();
+            self.ask_to_end(id, run, EndCause::NotReady(why));
         }
     }
 
     /// Handles the end of a service's run: the next run follows, after a pause if the process ended by itself.
-    pub(super) fn service_over(
-        &mut self,
-        now: Now,
-        key: FunctionKey,
-        (reason, lasted): (Reason, Duration),
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn service_over(&mut self, key: FunctionKey, reason: Reason, lasted: Duration) {
         let function = &mut self.functions[key];
         let Some(serving) = function
             .serving()
@@ -166,39 +143,24 @@ impl Supervisor {
         };
         // Cancelled, interrupted and skipped runs do not show that the service is unwell.
         if !matches!(reason.class(), Class::Cancelled | Class::Interrupted | Class::Skipped) {
-            self.wait_before_next(now, key, (&serving, lasted >= STEADY_AFTER));
+            self.wait_before_next(key, &serving, lasted >= STEADY_AFTER);
         }
-        self.keep_running(key, out);
-        self.announce(key, out);
+        self.keep_running(key);
+        self.announce(key);
     }
 
-    fn wait_before_next(&mut self, now: Now, key: FunctionKey, (serving, was_well): (&ServingRelease, bool)) {
-        let failures = self.functions[key]
-            .start_failures
-            .get_or_insert_with(Box::<StartFailures>::default);
+    fn wait_before_next(&mut self, key: FunctionKey, serving: &ServingRelease, was_well: bool) {
+        let failures = self.functions[key].start_failures.get_or_insert_default();
         if was_well {
             **failures = StartFailures {
-                // The instant of the hold is needed below, where its timer is disarmed.
-                hold: failures.hold.take(),
+                // The timer of the hold is disarmed below.
+                hold: failures.hold,
                 ..StartFailures::default()
             };
         }
-        failures
-            .failures
-            .retain(|at| now.mono.saturating_sub(*at) <= LOOP_WINDOW);
-        failures.failures.push(now.mono);
-        if failures.failures.len() > LOOP_FAILURES {
-            failures.failures.remove(0);
-        }
+        failures.count(self.now.mono);
         failures.quick = failures.quick.saturating_add(1);
-        if failures.looping > 0 || failures.failures.len() >= LOOP_FAILURES {
-            failures.looping = failures.looping.saturating_add(1);
-        }
         let delay = serving.rules.retry.backoff.delay(failures.quick, self.random.f64());
-        let hold = now.mono.saturating_add(delay);
-        if let Some(before) = failures.hold.replace(hold) {
-            self.timers.disarm(before, Timer::Hold(key));
-        }
-        self.timers.arm(hold, Timer::Hold(key));
+        self.hold(key, delay);
     }
 }

@@ -4,14 +4,13 @@
 //! for the next fnd. Invocations whose caller waits on a connection end now, so that every caller is answered.
 
 use super::Supervisor;
-use crate::messages::Now;
 use crate::messages::action::{Action, Answer, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::rules::FunctionKind;
 use crate::records::outcome::Reason;
-use crate::run_state::invocation::{InvocationEnd, InvocationStage};
+use crate::run_state::invocation::InvocationEnd;
 use crate::run_state::timers::Timer;
-use crate::run_state::worker::{Worker, WorkerPhase};
+use crate::run_state::worker::Worker;
 use fnd_wire::ids::{InvocationId, WorkerId};
 
 /// Phase of the supervisor's life.
@@ -53,7 +52,7 @@ impl ShutdownPhase {
 
 impl Supervisor {
     /// Accepts nothing new from now on and finishes the running attempts.
-    pub(super) fn drain(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn drain(&mut self) {
         // The last request counts; the end of this drain is reported anew.
         if std::mem::take(&mut self.cancels_drain) {
             self.phase = ShutdownPhase::Draining;
@@ -61,12 +60,12 @@ impl Supervisor {
         // A second request changes nothing.
         if self.phase.is_serving() {
             self.phase = ShutdownPhase::Draining;
-            self.release_claims(out);
-            self.release_callers(now, out);
-            self.end_services(now, out);
+            self.release_claims();
+            self.release_callers();
+            self.end_services();
             // The workers have no more work, or none after their calls.
             for id in self.workers.keys().copied().collect::<Vec<_>>() {
-                self.retire(now, id, out);
+                self.retire(id);
             }
         }
     }
@@ -83,19 +82,19 @@ impl Supervisor {
     /// Ends a drain that was cancelled. Services that it ended start anew. The drain gave claims back that the ledger may
     /// not have answered yet: if such an invocation were claimed again, the answer to its first claim would count for
     /// the second, which may not be stored. So the drain ends when every claim is answered.
-    pub(super) fn end_cancelled_drain(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn end_cancelled_drain(&mut self) {
         if self.cancels_drain && self.claim_rate.is_answered() {
             self.cancels_drain = false;
             self.phase = ShutdownPhase::Serving;
             for key in self.functions.keys().collect::<Vec<_>>() {
-                self.resume(now, key, out);
+                self.resume(key);
             }
         }
     }
 
     /// Accepts and starts nothing more and answers all callers; running attempts go on under the next fnd. Requests
     /// that cannot go on are finished first, until hand-over is requested a second time.
-    pub(super) fn hand_over(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn hand_over(&mut self) {
         if std::mem::take(&mut self.cancels_drain) {
             // The drain has ended but for answers to claims, which nobody waits for any more.
             self.phase = ShutdownPhase::Serving;
@@ -103,16 +102,16 @@ impl Supervisor {
         match self.phase {
             ShutdownPhase::Serving => {
                 self.phase = ShutdownPhase::HandingOver { finishing: true };
-                self.release_claims(out);
-                self.release_callers(now, out);
+                self.release_claims();
+                self.release_callers();
                 for id in self.in_flight(false) {
-                    self.send_away(id, true, out);
+                    self.send_away(id, true);
                 }
             }
             ShutdownPhase::HandingOver { .. } => {
                 self.phase = ShutdownPhase::HandingOver { finishing: false };
                 for id in self.in_flight(true) {
-                    self.send_away(id, false, out);
+                    self.send_away(id, false);
                 }
             }
             // It is too late: a drain ends the running attempts.
@@ -128,9 +127,9 @@ impl Supervisor {
     }
 
     /// Kills the running attempts.
-    pub(super) fn stop_now(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn stop_now(&mut self) {
         // A stop begins as a drain, so that callers are answered and claims are given back as by a drain.
-        self.drain(now, out);
+        self.drain();
         if !matches!(self.phase, ShutdownPhase::Draining) {
             return;
         }
@@ -142,79 +141,61 @@ impl Supervisor {
             };
             for run in &mut worker.runs {
                 run.ending.get_or_insert(EndCause::Stopped);
-                if let Some(at) = run.timeout_at.take() {
-                    self.timers.disarm(at, Timer::Attempt(id, run.invocation));
-                }
+                self.timers
+                    .disarm(run.timeout_at.take(), Timer::Attempt(id, run.invocation));
             }
-            match worker.phase {
-                WorkerPhase::Loading { .. }
-                | WorkerPhase::Idle { .. }
-                | WorkerPhase::Busy
-                | WorkerPhase::Leaving { .. }
-                | WorkerPhase::Terminating { .. } => self.kill(now, id, out),
-                // A starting worker gets its SIGKILL once it is started.
-                WorkerPhase::Starting | WorkerPhase::Killed { .. } | WorkerPhase::Over => {}
+            // A starting worker gets its SIGKILL once it is started.
+            if worker.phase.can_be_killed() {
+                self.kill(id);
             }
         }
     }
 
     /// Answers all callers that wait for invocations that would not run before the next fnd.
-    fn release_callers(&mut self, now: Now, out: &mut Vec<Action>) {
-        let idle = |stage: &InvocationStage| !matches!(stage, InvocationStage::Running { .. });
-        let waited_for: Vec<InvocationId> = self
-            .invocations
-            .values()
-            .filter(|invocation| (!invocation.durable || !invocation.waiters.is_empty()) && idle(&invocation.stage))
-            .map(|invocation| invocation.id)
-            .collect();
+    fn release_callers(&mut self) {
+        let waited_for = self.invocations_with(|invocation| {
+            let is_waited_for = !invocation.durable || !invocation.waiters.is_empty();
+            is_waited_for && invocation.stage.worker().is_none()
+        });
         for id in waited_for {
-            self.release(now, id, out);
+            self.release(id);
         }
     }
 
     /// Answers the callers of an invocation that does not run and would not before the next fnd. One that is not
     /// durable ends.
-    pub(super) fn release(&mut self, now: Now, id: InvocationId, out: &mut Vec<Action>) {
+    pub(super) fn release(&mut self, id: InvocationId) {
         let Some(invocation) = self.invocations.get(&id) else {
             return;
         };
         if invocation.durable {
-            self.send_away(id, true, out);
+            self.send_away(id, true);
         } else {
             let why = "fnd is stopping, and the invocation had not started";
-            self.turn_away(id, &format!("{why}: send the request again, {id} is `cancelled`"), out);
+            self.turn_away(id, &format!("{why}: send the request again, {id} is `cancelled`"));
             let end = InvocationEnd::new(Reason::Cancelled, why);
-            self.end(now, id, end, out);
+            self.end(id, end);
         }
     }
 
     /// Tells the callers of an invocation whether it goes on under the next fnd, because this fnd will not know its
     /// end.
-    pub(super) fn send_away(&mut self, id: InvocationId, goes_on: bool, out: &mut Vec<Action>) {
+    pub(super) fn send_away(&mut self, id: InvocationId, goes_on: bool) {
         let reason = if goes_on {
             format!("fnd is stopping; invocation {id} continues: see `fndctl result {id}` when fnd is back")
         } else {
             format!("fnd is stopping, and the connection of invocation {id} ends with it: it is `interrupted`")
         };
-        self.turn_away(id, &reason, out);
+        self.turn_away(id, &reason);
     }
 
     /// Tells the callers of an invocation that fnd cannot say how it ends: 503, and when to ask again.
-    pub(super) fn turn_away(&mut self, id: InvocationId, reason: &str, out: &mut Vec<Action>) {
-        let Some(invocation) = self.invocations.get_mut(&id) else {
-            return;
-        };
-        for reply in invocation.waiters.drain(..) {
-            let reason = reason.to_owned();
-            out.push(Action::Reply(
-                reply,
-                Box::new(Answer::Rejected(Rejection::Unavailable { reason })),
-            ));
-        }
+    pub(super) fn turn_away(&mut self, id: InvocationId, reason: &str) {
+        self.answer_waiters(id, || Answer::Rejected(Rejection::unavailable(reason)));
     }
 
     /// Sends [`Action::Drained`] once, when nothing runs any more and all callers were answered.
-    pub(super) fn notice_drained(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn notice_drained(&mut self) {
         if self.cancels_drain {
             return;
         }
@@ -226,13 +207,13 @@ impl Supervisor {
             }
             ShutdownPhase::Serving | ShutdownPhase::Drained(_) => return,
         };
-        let is_storing = |key| self.functions[key].queue.is_storing();
+        let is_storing = |key| self.functions[key].work.queue.is_storing();
         // Asked last, because each event of a drain comes here, and this walks over all functions.
         let is_answering = !self.publishing.is_empty() || !self.joining.is_empty();
         let unanswered = || is_answering || self.functions.keys().any(is_storing);
         if over && (self.phase.is_stopping() || !unanswered()) {
             self.phase = ShutdownPhase::Drained(by);
-            out.push(Action::Drained);
+            self.out.push(Action::Drained);
         }
     }
 }

@@ -22,15 +22,6 @@ const OVERLAPS: &str = "another invocation was running (`overlap`)";
 /// Why an invocation ends in favour of another one.
 const REPLACED: &str = "replaced by a newer invocation (queue.overlap)";
 
-/// The effect of an acceptance while all places are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum After {
-    /// No other invocation is touched.
-    Nothing,
-    /// The oldest invocation ends in its favour: of all of the function, or of those with the value of its key.
-    Replace(Option<NoPlace>),
-}
-
 /// A request that its function does not take, and why.
 pub(super) type RefusedRequest = Box<(Submit, Rejection)>;
 
@@ -46,117 +37,101 @@ struct Admitted {
 }
 
 impl Supervisor {
-    pub(super) fn submit(&mut self, now: Now, mut submit: Submit, out: &mut Vec<Action>) {
+    /// Handles a request: the caller shares an invocation, or the request is accepted, or it is refused.
+    pub(super) fn submit(&mut self, mut submit: Submit) {
         if self.invocations.contains_key(&submit.id) {
             let defect = format!("the id {} was submitted twice", submit.id);
-            out.push(Action::Notice(Notice::Defect(defect)));
-            let reason = "its id is in use".to_owned();
-            return reject(submit.reply, Rejection::Unavailable { reason }, out);
+            self.out.push(Action::Notice(Notice::Defect(defect)));
+            return self.reject(submit.reply, Rejection::unavailable("its id is in use"));
         }
-        // This comes before everything that may refuse the run: otherwise the service would wait for a refused run for
-        // ever.
-        if let Some(key) = self
-            .functions
-            .find(&submit.function)
-            .filter(|_| submit.trigger == Trigger::Load)
+        // This comes before everything that may refuse the run. A run that is still counted as requested is not
+        // requested again, so a refused one would leave the service without a process for ever.
+        if submit.trigger == Trigger::Load
+            && let Some(key) = self.functions.find(&submit.function)
         {
             let requested = &mut self.functions[key].work.requested;
             *requested = requested.saturating_sub(1);
         }
         if let Err(rejection) = self.with_caller(&mut submit) {
-            return reject(submit.reply, rejection, out);
+            return self.reject(submit.reply, rejection);
         }
         // A request that shares an invocation needs no room, so it comes before the checks of the queue.
-        if self.join(now, &submit, out) {
+        if self.join(&submit) {
             return;
         }
         let id = submit.id;
-        match self.take(now, submit, out) {
-            Ok((key, after)) => self.follow(now, (key, id), after, out),
+        match self.take(submit) {
+            Ok((key, Some(no_place))) => self.replace(key, id, no_place),
+            Ok((_, None)) => {}
             Err(refused) => {
                 let (submit, rejection) = *refused;
                 if let Some(reason) = recorded_as(&submit, &rejection) {
-                    return self.record_refusal(now, submit, (reason, &rejection), out);
+                    return self.record_refusal(submit, reason, &rejection);
                 }
                 let skip = rejection.skip();
-                reject(submit.reply, rejection, out);
+                self.reject(submit.reply, rejection);
                 let (function, trigger) = (submit.function, submit.trigger);
                 // Files and messages are not refused: they wait in their directory and in their stream.
-                let waits = matches!(trigger, Trigger::File | Trigger::Nats);
-                out.extend(skip.filter(|_| !waits).map(|skip| {
-                    Action::Notice(Notice::Rejected {
+                if let Some(skip) = skip.filter(|_| !matches!(trigger, Trigger::File | Trigger::Nats)) {
+                    let notice = Notice::Rejected {
                         function,
                         trigger,
                         skip,
-                    })
-                }));
+                    };
+                    self.out.push(Action::Notice(notice));
+                }
             }
         }
     }
 
-    /// Accepts a request if its function takes it now. What it means for other invocations follows later.
-    pub(super) fn take(
-        &mut self,
-        now: Now,
-        mut submit: Submit,
-        out: &mut Vec<Action>,
-    ) -> Result<(FunctionKey, After), RefusedRequest> {
-        let admitted = match self.admit(now, &submit) {
+    fn reject(&mut self, reply: Option<ReplyTo>, rejection: Rejection) {
+        if let Some(reply) = reply {
+            self.answer(reply, Answer::Rejected(rejection));
+        }
+    }
+
+    /// Accepts a request if its function takes it now. Returns the function. If an older invocation has to end in
+    /// favour of the new one, also returns where there is no place: the caller then calls [`Self::replace`].
+    pub(super) fn take(&mut self, mut submit: Submit) -> Result<(FunctionKey, Option<NoPlace>), RefusedRequest> {
+        let checked = self.admit(self.now, &submit).and_then(|admitted| {
+            check_input(&submit, &admitted.serving.rules)?;
+            Ok(admitted)
+        });
+        let admitted = match checked {
             Ok(admitted) => admitted,
             Err(rejection) => return Err(Box::new((submit, rejection))),
         };
-        if let Err(rejection) = check_input(&submit, &admitted.serving.rules) {
-            return Err(Box::new((submit, rejection)));
-        }
         let (key, serving, no_place) = (admitted.key, admitted.serving, admitted.no_place);
         let QueueRules { overlap, rate, .. } = serving.rules.queue;
         let overlap = submit.overlap.unwrap_or(overlap);
         let value = match overlap {
             Overlap::Queue => value_of(&submit.payload, &serving.rules),
             // The body can be large, and lie on the disk, so it is not read a second time.
-            Overlap::Skip | Overlap::Reject | Overlap::Replace => admitted.value,
+            _ => admitted.value,
         };
-        let overlaps = no_place.is_some();
-        if overlaps && overlap == Overlap::Skip && submit.skipped.is_none() {
+        if no_place.is_some() && overlap == Overlap::Skip && submit.skipped.is_none() {
             submit.skipped = Some((Reason::Skipped(Skip::Overlap), OVERLAPS.into()));
         }
         let skipped = submit.skipped.is_some();
         // A skipped request does not count for the rate.
         if let Some(rate) = rate.filter(|_| !skipped) {
             let paid = &mut self.functions[key].work.rate_paid;
-            *paid = (*paid).max(now.mono).saturating_add(rate_cost(rate));
+            *paid = (*paid).max(self.now.mono).saturating_add(rate_cost(rate));
         }
-        self.accept(now, (key, &serving), (submit, None, value), out);
-        let after = match overlap {
-            Overlap::Replace if overlaps && !skipped => After::Replace(no_place),
-            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => After::Nothing,
-        };
-        Ok((key, after))
+        self.accept((key, &serving), (submit, None, value));
+        Ok((key, no_place.filter(|_| overlap == Overlap::Replace && !skipped)))
     }
 
-    /// Does what follows from an acceptance for other invocations.
-    pub(super) fn follow(
-        &mut self,
-        now: Now,
-        (key, id): (FunctionKey, InvocationId),
-        after: After,
-        out: &mut Vec<Action>,
-    ) {
-        match after {
-            After::Nothing => {}
-            After::Replace(Some(NoPlace::Key)) => self.replace_with_its_key(now, key, id, out),
-            After::Replace(_) => self.replace_oldest(now, key, id, out),
+    /// Ends the oldest invocation in favour of an accepted one: of all of the function, or of those with the value of its key.
+    pub(super) fn replace(&mut self, key: FunctionKey, id: InvocationId, no_place: NoPlace) {
+        match no_place {
+            NoPlace::Key => self.replace_with_its_key(key, id),
+            NoPlace::Function => self.replace_oldest(key, id),
         }
     }
 
-    /// Records a run that a trigger wanted and that is refused: nobody waits who would learn of it otherwise.
-    fn record_refusal(
-        &mut self,
-        now: Now,
-        mut submit: Submit,
-        (reason, rejection): (Reason, &Rejection),
-        out: &mut Vec<Action>,
-    ) {
+    /// Records a refused run of a trigger. No caller waits for the answer, so only the history can show the refusal.
+    fn record_refusal(&mut self, mut submit: Submit, reason: Reason, rejection: &Rejection) {
         let why = match reason {
             Reason::Skipped(Skip::Overlap) => OVERLAPS.to_owned(),
             _ => rejection.words(&submit.function),
@@ -166,37 +141,36 @@ impl Supervisor {
         if let Some((key, serving)) = known {
             submit.skipped = Some((reason, why.into()));
             // It ends at once, so it waits for no other one of its key.
-            self.accept(now, (key, &serving), (submit, None, None), out);
+            self.accept((key, &serving), (submit, None, None));
         }
     }
 
     /// Lets a request share the live invocation of the same idempotency key, if there is one. A caller who does not wait is
     /// promised that the invocation outlives this fnd.
-    fn join(&mut self, now: Now, submit: &Submit, out: &mut Vec<Action>) -> bool {
+    fn join(&mut self, submit: &Submit) -> bool {
         let Some(idempotency_key) = &submit.idempotency_key else {
             return false;
         };
-        let function = self.functions.find(&submit.function).map(|key| &self.functions[key]);
-        let id = function.and_then(|function| function.queue.with_key(idempotency_key));
-        let Some(invocation) = id.and_then(|id| self.invocations.get_mut(&id)) else {
+        let function = self.functions.get(&submit.function);
+        let Some(id) = function.and_then(|function| function.work.queue.with_key(idempotency_key)) else {
+            return false;
+        };
+        let Some(invocation) = self.invocations.get_mut(&id) else {
             return false;
         };
         let Some(reply) = submit.reply else { return true };
         // The queue finds a key by its owner and word alone. The request must be the same, too.
         if invocation.key.as_ref() != Some(idempotency_key) {
-            reject(Some(reply), Rejection::KeyReused, out);
+            self.reject(Some(reply), Rejection::KeyReused);
             return true;
         }
         match (submit.wait, &invocation.stage) {
             (true, _) => invocation.waiters.push(reply),
             (false, InvocationStage::Storing { .. }) => invocation.acknowledge.push(reply),
-            (false, _) => match self.joining.get_mut(&invocation.id) {
+            (false, _) => match self.joining.get_mut(&id) {
                 Some(joining) => joining.push(reply),
-                None if invocation.durable => out.push(Action::Reply(reply, Box::new(Answer::Queued(invocation.id)))),
-                None => {
-                    let id = invocation.id;
-                    self.make_durable(now, id, (submit, reply), out);
-                }
+                None if invocation.durable => self.answer(reply, Answer::Queued(id)),
+                None => self.make_durable(id, submit, reply),
             },
         }
         true
@@ -206,8 +180,8 @@ impl Supervisor {
     /// about to take a place counts as well, so that two requests in one instant overlap.
     pub(super) fn has_place(&self, key: FunctionKey, serving: &ServingRelease) -> bool {
         let function = &self.functions[key];
-        // One that waits for another one of its key takes no process soon.
-        let entitled = function.work.busy + function.queue.startable() + function.queue.storing();
+        // `startable` leaves out invocations that wait for another one with the same key: they take no process soon.
+        let entitled = function.work.busy + function.work.queue.startable() + function.work.queue.storing();
         entitled < to_usize(serving.rules.places())
     }
 
@@ -225,8 +199,7 @@ impl Supervisor {
             Presence::Serving(serving) => serving,
             Presence::Absent => return Err(self.unknown(&submit.function)),
             Presence::Building => {
-                let reason = "its dependencies are being installed".to_owned();
-                return Err(Rejection::Unavailable { reason });
+                return Err(Rejection::unavailable("its dependencies are being installed"));
             }
             Presence::Invalid => {
                 let error = function
@@ -243,19 +216,20 @@ impl Supervisor {
         if !function.is_enabled() {
             return skipped(Skip::Disabled, None);
         }
-        // Nobody could repeat a call that follows something stored: it is stored too, and the next fnd runs it.
+        // Hooks and alerts are accepted also during a drain. Their cause is stored, and nobody would repeat the call.
+        // So the call is stored, too, and the next fnd runs it.
         let follows = matches!(submit.trigger, Trigger::Hook | Trigger::Alert) && !submit.wait;
         if !self.phase.is_serving() && !follows {
-            let reason = "fnd is draining: it finishes running work and accepts nothing new; `fndctl drain --cancel` ends the drain".to_owned();
-            return Err(Rejection::Unavailable { reason });
+            let reason = "fnd is draining: it finishes running work and accepts nothing new; `fndctl drain --cancel` ends the drain";
+            return Err(Rejection::unavailable(reason));
         }
         if submit.expires_ms.is_some_and(|at| at <= now.unix_ms) {
             return skipped(Skip::Expired, None);
         }
         if let Some(reason) = self.start_refusal(key).filter(|_| submit.wait) {
-            return Err(Rejection::Unavailable { reason });
+            return Err(Rejection::unavailable(reason));
         }
-        // A run that is only recorded writes nothing.
+        // A skipped run is only recorded. It writes no files, so a full quota does not matter.
         if let Some(why) = function.full.as_deref().filter(|_| submit.skipped.is_none()) {
             return Err(Rejection::Quota { why: why.to_owned() });
         }
@@ -286,7 +260,7 @@ impl Supervisor {
         let overlap = submit.overlap.unwrap_or(queue.overlap);
         if overlap != Overlap::Queue {
             admitted.value = value_of(&submit.payload, &serving.rules);
-            admitted.no_place = self.no_place(key, serving, (admitted.value.as_ref(), overlap));
+            admitted.no_place = self.no_place(key, serving, admitted.value.as_ref(), overlap);
         }
         let place = admitted.no_place.is_none();
         // Every accepted invocation counts, also one that waits for a retry: otherwise failing invocations would pile
@@ -296,75 +270,53 @@ impl Supervisor {
             Overlap::Reject if !place => skipped(Skip::Overlap, None),
             // A replacing invocation frees as much as it takes, and a skipped one does not wait.
             Overlap::Replace | Overlap::Skip if !place => Ok(admitted),
-            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip
-                if function.queue.live().len() >= held =>
-            {
-                skipped(Skip::QueueFull, None)
-            }
-            Overlap::Queue | Overlap::Reject | Overlap::Replace | Overlap::Skip => Ok(admitted),
+            _ if function.work.queue.live().len() >= held => skipped(Skip::QueueFull, None),
+            _ => Ok(admitted),
         }
     }
 
     /// Ends the oldest invocation that has, or is about to have, a place, in favour of the newest.
-    fn replace_oldest(&mut self, now: Now, key: FunctionKey, newest: InvocationId, out: &mut Vec<Action>) {
-        let function = &self.functions[key];
-        let workers = function
-            .work
-            .running
-            .iter()
-            .filter_map(|id| Some((*id, self.workers.get(id)?)));
+    fn replace_oldest(&mut self, key: FunctionKey, newest: InvocationId) {
+        let workers = self.workers_of(key);
         let runs = workers.flat_map(|(id, worker)| worker.runs.iter().map(move |run| (id, run)));
         let going_on = runs.filter(|(_, run)| run.ending.is_none());
         let oldest = going_on.min_by_key(|(id, run)| (run.started.mono, *id));
         if let Some((worker, run)) = oldest {
             let run = run.invocation;
-            return self.ask_to_end(now, (worker, run), EndCause::Cancelled(REPLACED.into()), out);
+            return self.ask_to_end(worker, run, EndCause::Cancelled(REPLACED.into()));
         }
         // All running invocations are already ending: the oldest one that waits is given up instead.
-        if let Some(oldest) = function
-            .queue
-            .live()
-            .iter()
-            .find(|id| self.is_waiting(**id) && **id != newest)
-            .copied()
-        {
-            self.give_up(now, oldest, (Skip::Overlap, REPLACED), out);
+        let mut live = self.functions[key].work.queue.live().iter().copied();
+        if let Some(oldest) = live.find(|id| self.is_waiting(*id) && *id != newest) {
+            self.give_up(oldest, (Skip::Overlap, REPLACED));
         }
     }
 
     /// Ends the oldest invocation with the value of the newest one's key, in favour of the newest.
-    fn replace_with_its_key(&mut self, now: Now, key: FunctionKey, newest: InvocationId, out: &mut Vec<Action>) {
+    fn replace_with_its_key(&mut self, key: FunctionKey, newest: InvocationId) {
         let Some(oldest) = self.oldest_with_its_key(key, newest) else {
             return;
         };
-        match self.invocations.get(&oldest).map(|invocation| &invocation.stage) {
-            Some(InvocationStage::Running { worker }) => {
-                let worker = *worker;
-                self.ask_to_end(now, (worker, oldest), EndCause::Cancelled(REPLACED.into()), out);
-            }
-            _ => self.give_up(now, oldest, (Skip::Overlap, REPLACED), out),
+        match self.invocations.get(&oldest).and_then(|oldest| oldest.stage.worker()) {
+            Some(worker) => self.ask_to_end(worker, oldest, EndCause::Cancelled(REPLACED.into())),
+            None => self.give_up(oldest, (Skip::Overlap, REPLACED)),
         }
     }
 
     fn is_waiting(&self, id: InvocationId) -> bool {
-        self.invocations
-            .get(&id)
-            .is_some_and(|invocation| match &invocation.stage {
-                InvocationStage::Ready
-                | InvocationStage::Claiming { .. }
-                | InvocationStage::Claimed
-                | InvocationStage::Storing { end: None, .. } => true,
-                InvocationStage::Storing { end: Some(_), .. }
-                | InvocationStage::Delayed { .. }
-                | InvocationStage::Running { .. }
-                | InvocationStage::BackingOff { .. }
-                | InvocationStage::Lost => false,
-            })
+        self.invocations.get(&id).is_some_and(|invocation| {
+            let stage = &invocation.stage;
+            stage.is_claimed()
+                || matches!(
+                    stage,
+                    InvocationStage::Ready | InvocationStage::Storing { end: None, .. }
+                )
+        })
     }
 
     /// Ends an invocation that does not run, for a reason outside of it. If it was never started, it is skipped;
     /// otherwise it keeps the reason of its last attempt and is not retried.
-    pub(super) fn give_up(&mut self, now: Now, id: InvocationId, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
+    pub(super) fn give_up(&mut self, id: InvocationId, (skip, why): (Skip, &str)) {
         let Some(invocation) = self.invocations.get(&id) else {
             return;
         };
@@ -375,14 +327,16 @@ impl Supervisor {
             Some((reason, message)) => InvocationEnd::new(*reason, message.clone()),
             None => InvocationEnd::new(Reason::Skipped(skip), why),
         };
-        self.end(now, id, end, out);
+        self.end(id, end);
     }
 }
 
-/// Returns the reason with which a refused request is recorded; nothing if its caller learns of it, or its trigger brings it again.
+/// Returns the reason with which a refused request is recorded; nothing if its caller learns of the refusal, or its
+/// trigger brings the request again.
 fn recorded_as(submit: &Submit, rejection: &Rejection) -> Option<Reason> {
     if matches!(rejection, Rejection::Input(_)) {
-        // The record of a redrive takes the place of its dead letter. Files and messages would bring the same payload again.
+        // Without a record, a file or a message would bring the same payload again and again. A redrive is recorded
+        // although its caller learns of the refusal: the record takes the place of the dead letter.
         let is_told = submit.reply.is_some() && submit.trigger != Trigger::Redrive;
         return (!is_told).then_some(Reason::Input);
     }
@@ -402,11 +356,5 @@ fn check_input(submit: &Submit, rules: &Rules) -> Result<(), Rejection> {
     match schema.mistakes(&submit.payload) {
         mistakes if mistakes.is_empty() => Ok(()),
         mistakes => Err(Rejection::Input(mistakes)),
-    }
-}
-
-fn reject(reply: Option<ReplyTo>, rejection: Rejection, out: &mut Vec<Action>) {
-    if let Some(reply) = reply {
-        out.push(Action::Reply(reply, Box::new(Answer::Rejected(rejection))));
     }
 }

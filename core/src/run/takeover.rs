@@ -14,14 +14,12 @@
 //! killed.
 
 use super::Supervisor;
-use super::attempt::{EndFacts, EndedAttempt};
+use super::attempt::EndedAttempt;
 use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::adoption_records::{Adopted, AdoptedMember, CallRecord, MemberRecord, RunRecord};
 use crate::messages::event::Restored;
-use crate::records::cause::Cause;
 use crate::records::outcome::Trigger;
-use crate::records::{Accepted, Payload};
 use crate::run_state::function::Presence;
 use crate::run_state::invocation::{Invocation, InvocationStage};
 use crate::run_state::run_record::{RunOrigin, ending_of_term, serving};
@@ -33,106 +31,64 @@ use fnd_wire::ids::{FunctionName, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An end that waits until fnd knows whether its function still exists.
-#[derive(Debug)]
-pub(super) struct EarlyEnd {
-    done: EndedAttempt,
-    ended: EndFacts,
-}
-
 impl Supervisor {
-    /// Returns the workers whose attempt has no stored end yet. The others are killed.
-    pub(super) fn worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<Adopted> {
-        let ended = &restored.ended;
-        let is_over =
-            |adopted: &mut Adopted| ended.contains(&(adopted.record.run.invocation, adopted.record.run.attempt));
+    /// Returns the workers that can go on: those without an attempt whose end is stored, and of those of handlers the ones with the
+    /// rules of a pool. The others are killed.
+    pub(super) fn worth_adopting(&mut self, restored: &mut Restored) -> (Vec<Adopted>, Vec<AdoptedMember>) {
         let mut adopted = std::mem::take(&mut restored.adopted);
-        let over = adopted.extract_if(.., is_over);
-        out.extend(over.map(|adopted| Action::Kill(adopted.worker)));
-        adopted
-    }
-
-    /// Returns the workers of handlers that can go on: those with the rules of a pool and without a call whose end is
-    /// stored. The others are killed.
-    pub(super) fn members_worth_adopting(&self, restored: &mut Restored, out: &mut Vec<Action>) -> Vec<AdoptedMember> {
-        let ended = &restored.ended;
-        let is_over = |call: &CallRecord| ended.contains(&(call.run.invocation, call.run.attempt));
         let mut members = std::mem::take(&mut restored.members);
-        let cannot_go_on = |member: &mut AdoptedMember| {
-            member.record.rules.kind.pool().is_none() || member.record.calls.iter().any(is_over)
-        };
-        let over = members.extract_if(.., cannot_go_on);
-        out.extend(over.map(|member| Action::Kill(member.worker)));
-        members
+        let is_over = |run: &RunRecord| restored.ended.contains(&(run.invocation, run.attempt));
+        let over = adopted.extract_if(.., |adopted| is_over(&adopted.record.run));
+        self.out.extend(over.map(|adopted| Action::Kill(adopted.worker)));
+        let over = members.extract_if(.., |member| {
+            let record = &member.record;
+            record.rules.kind.pool().is_none() || record.calls.iter().any(|call| is_over(&call.run))
+        });
+        self.out.extend(over.map(|member| Action::Kill(member.worker)));
+        (adopted, members)
     }
 
     /// Adds an invocation that only an adoption record mentions. Its caller, who waited on a connection, is gone, and
     /// so is its payload.
-    fn insert_adopted(&mut self, now: Now, key: FunctionKey, origin: &RunOrigin) {
-        let number = self.next_number();
-        self.insert_invocation(Invocation {
-            id: origin.run.invocation,
-            function: key,
-            trigger: origin.run.trigger,
-            accepted_ms: origin.run.accepted_ms,
-            payload: Payload {
-                cause: origin.run.called.clone().map(|call| Arc::new(Cause::Call(call))),
-                ..Payload::default()
-            },
-            load_key: None,
-            timeout: None,
-            deadline: origin.deadline(now),
-            expires: None,
-            priority: 0,
-            number,
+    fn insert_adopted(&mut self, key: FunctionKey, origin: &RunOrigin) {
+        let accepted = origin.run.accepted(&self.functions[key].name);
+        let invocation = Invocation {
+            deadline: origin.deadline(self.now),
             stage: InvocationStage::Lost,
-            durable: false,
-            key: None,
-            of_stream: false,
-            order_key: None,
             queue_key: origin.run.queue_key.as_deref().map(Arc::from),
-            acknowledge: Vec::new(),
-            waiters: Vec::new(),
             caller_gone: true,
-            attempts: 0,
-            taken_over: None,
-            polls: 0,
-            started: None,
-            last: None,
-            version: None,
-            previous: None,
             has_tmp: true,
-        });
+            ..Invocation::of(&accepted, key, self.next_number(), self.now)
+        };
+        self.insert_invocation(invocation);
     }
 
     /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker. Returns the attempt.
-    pub(super) fn go_on(&mut self, now: Now, (worker, key): (WorkerId, FunctionKey), origin: &RunOrigin) -> Run {
+    pub(super) fn go_on(&mut self, worker: WorkerId, key: FunctionKey, origin: &RunOrigin) -> Run {
         let run = origin.run;
         if !self.invocations.contains_key(&run.invocation) {
-            self.insert_adopted(now, key, origin);
+            self.insert_adopted(key, origin);
         }
         if let Some(invocation) = self.invocations.get_mut(&run.invocation)
             // The ledger may know a later attempt: it had begun before the end of this one was stored.
             && invocation.attempts <= run.attempt
         {
             // The place in the queue depends on the number of attempts, so the stage changes before that number.
-            let queue = &mut self.functions[invocation.function].queue;
+            let queue = &mut self.functions[invocation.function].work.queue;
             queue.change(invocation, InvocationStage::Running { worker });
             invocation.attempts = run.attempt;
             invocation.polls = run.poll;
             invocation.version = Some(origin.version);
-            let started = invocation.started.get_or_insert(origin.first(now));
-            let deadline = origin.deadline(now);
+            let started = invocation.started.get_or_insert(origin.first(self.now));
+            let deadline = origin.deadline(self.now);
             // The ledger has both times by the wall clock only.
             if run.times.is_some() {
-                started.before = origin.first(now).before;
+                started.before = origin.first(self.now).before;
                 let before = std::mem::replace(&mut invocation.deadline, deadline);
-                if let Some(before) = before {
-                    self.timers.disarm(before.at, Timer::Deadline(run.invocation));
-                }
-                if let Some(deadline) = deadline {
-                    self.timers.arm(deadline.at, Timer::Deadline(run.invocation));
-                }
+                self.timers
+                    .disarm(before.map(|before| before.at), Timer::Deadline(run.invocation));
+                self.timers
+                    .arm(deadline.map(|deadline| deadline.at), Timer::Deadline(run.invocation));
             }
         }
         run.run(origin.started)
@@ -140,31 +96,23 @@ impl Supervisor {
 
     /// Gives an adopted call the caller that its adoption record names. The ledger may know of the call only that it has
     /// begun: its acceptance is stored a moment later, and the earlier fnd was killed before.
-    fn adopt_parent(&mut self, run: &RunRecord, function: &FunctionName, out: &mut Vec<Action>) {
-        let (Some(call), Some(invocation)) = (&run.called, self.invocations.get_mut(&run.invocation)) else {
+    fn adopt_parent(&mut self, run: &RunRecord, function: &FunctionName) {
+        let (Some(_), Some(invocation)) = (&run.called, self.invocations.get_mut(&run.invocation)) else {
             return;
         };
         if invocation.durable {
             return; // it was stored before it was accepted
         }
-        let cause = Arc::new(Cause::Call(call.clone()));
+        let accepted = run.accepted(function);
         if invocation.payload.cause.is_none() {
-            invocation.payload.cause = Some(Arc::clone(&cause));
+            invocation.payload.cause.clone_from(&accepted.payload.cause);
             self.waited.add(invocation);
         }
-        out.push(Action::StoreCaller(Box::new(Accepted {
-            payload: Payload {
-                cause: Some(cause),
-                ..Payload::default()
-            },
-            durable: false,
-            deadline_ms: run.deadline_ms,
-            ..Accepted::new(run.invocation, function.clone(), run.trigger, run.accepted_ms)
-        })));
+        self.out.push(Action::StoreCaller(Box::new(accepted)));
     }
 
     /// Adopts a worker as if this fnd had started it.
-    pub(super) fn adopt(&mut self, now: Now, adopted: Adopted, out: &mut Vec<Action>) {
+    pub(super) fn adopt(&mut self, adopted: Adopted) {
         let Adopted {
             worker: id,
             mut record,
@@ -174,14 +122,14 @@ impl Supervisor {
         } = adopted;
         let key = self.functions.find_or_add(&record.function);
         let ordered = record.run.ending.take();
-        let origin = RunOrigin::new(&record.run, record.version, now, age);
+        let origin = RunOrigin::new(&record.run, record.version, self.now, age);
         let started = origin.started;
-        let mut run = self.go_on(now, (id, key), &origin);
-        self.adopt_parent(&record.run, &record.function, out);
-        let deadline = origin.deadline(now).map(|deadline| deadline.at);
+        let mut run = self.go_on(id, key, &origin);
+        self.adopt_parent(&record.run, &record.function);
+        let deadline = origin.deadline(self.now).map(|deadline| deadline.at);
         let mut phase = WorkerPhase::Busy;
         if let Some((ago, cause)) = termed {
-            let at = now.mono.saturating_sub(ago);
+            let at = self.now.mono.saturating_sub(ago);
             // The grace counts from the SIGTERM of the earlier fnd, not from the adoption.
             let kill_at = at.saturating_add(record.rules.grace);
             let cause = (cause, record.run.trigger);
@@ -198,33 +146,27 @@ impl Supervisor {
             // first one.
             run.ending = ordered.clone().or(run.ending);
         }
-        if let Some(at) = run.timeout_at {
-            self.timers.arm(at, Timer::Attempt(id, run.invocation));
-        }
+        self.timers.arm(run.timeout_at, Timer::Attempt(id, run.invocation));
         let invocation = run.invocation;
+        let kind = WorkerKind::of_process(&record.rules.kind);
+        let serving = serving(record.id, record.version, record.load_key, record.rules);
         let worker = Worker {
-            function: key,
-            kind: WorkerKind::of_process(&record.rules.kind),
-            serving: serving(record.id, (record.version, record.load_key), record.rules),
-            started,
             phase,
-            ended_at: None,
             adopted: true,
             ended_before: ended,
             runs: vec![run],
+            ..Worker::new(key, serving, started, kind)
         };
         self.insert_adopted_worker(id, worker);
         // The earlier fnd was killed between the record and its SIGTERM.
         if let Some(ordered) = ordered.filter(|_| phase == WorkerPhase::Busy) {
-            self.ask_to_end(now, (id, invocation), ordered, out);
+            self.ask_to_end(id, invocation, ordered);
         }
     }
 
     /// Adds a worker of an earlier fnd to the books of its function and of the node.
     pub(super) fn insert_adopted_worker(&mut self, id: WorkerId, worker: Worker) {
-        if let Some(at) = worker.phase.timer() {
-            self.timers.arm(at, Timer::Worker(id));
-        }
+        self.timers.arm(worker.phase.timer(), Timer::Worker(id));
         // A new worker must not get the number of an adopted one.
         self.next_worker = self.next_worker.max(id.0.saturating_add(1));
         let function = &mut self.functions[worker.function];
@@ -250,33 +192,16 @@ impl Supervisor {
         }
     }
 
-    /// Keeps the end of an adopted worker until the first scan has shown whether its function still exists, since that
-    /// decides what follows. Returns an end that need not be kept.
-    pub(super) fn keep_early(
-        &mut self,
-        adopted: bool,
-        done: EndedAttempt,
-        ended: EndFacts,
-    ) -> Option<(EndedAttempt, EndFacts)> {
-        let unknown = !matches!(self.functions[done.function].presence, Presence::Serving(_));
-        if adopted && unknown && !self.scanned {
-            self.early.push(EarlyEnd { done, ended });
-            return None;
-        }
-        Some((done, ended))
-    }
-
     /// Handles the kept ends: those of one function that is there now, or all.
-    pub(super) fn release_early(&mut self, now: Now, of: Option<FunctionKey>, out: &mut Vec<Action>) {
-        let is_due = |early: &mut EarlyEnd| of.is_none_or(|key| early.done.function == key);
-        let due: Vec<EarlyEnd> = self.early.extract_if(.., is_due).collect();
-        for EarlyEnd { done, ended } in due {
-            self.attempt_ended(now, done, ended, out);
+    pub(super) fn release_early(&mut self, of: Option<FunctionKey>) {
+        let is_due = |early: &mut EndedAttempt| of.is_none_or(|key| early.function == key);
+        for ended in self.early.extract_if(.., is_due).collect::<Vec<_>>() {
+            self.attempt_ended(ended);
         }
     }
 
     /// Adopts a handler's worker as if this fnd had started it.
-    pub(super) fn adopt_member(&mut self, now: Now, adopted: AdoptedMember) {
+    pub(super) fn adopt_member(&mut self, adopted: AdoptedMember) {
         let AdoptedMember {
             worker: id,
             record,
@@ -285,32 +210,32 @@ impl Supervisor {
             is_fenced,
         } = adopted;
         let Some(pool) = record.rules.kind.pool().copied() else {
-            // `members_worth_adopting` returns no such worker.
+            // `worth_adopting` returns no such worker.
             return;
         };
         let key = self.functions.find_or_add(&record.function);
         let runs: Vec<Run> = record
             .calls
             .iter()
-            .map(|call| self.go_on_calling(now, (id, key), (&record, age), call))
+            .map(|call| self.go_on_calling((id, key), (&record, age), call))
             .collect();
         // A late answer to a call of the earlier fnd must never match a call of this one.
         self.next_call = self.next_call.max(record.last_call);
         let phase = match record.concurrency {
             _ if ended => WorkerPhase::Over,
             None => WorkerPhase::Loading {
-                until: now.mono.saturating_add(pool.load_max),
+                until: self.now.mono.saturating_add(pool.load_max),
             },
             Some(_) if !runs.is_empty() => WorkerPhase::Busy,
             Some(_) => WorkerPhase::Idle {
-                since: now.mono,
+                since: self.now.mono,
                 // The idle time starts anew.
-                until: pool.idle_until(now.mono),
+                until: pool.idle_until(self.now.mono),
             },
         };
         let function = &mut self.functions[key];
         if !runs.is_empty() {
-            function.work.last_call = Some(now.mono);
+            function.work.last_call = Some(self.now.mono);
         }
         let concurrency = record.concurrency.unwrap_or(1);
         let takes_calls = !ended && !is_fenced && !record.retiring && record.concurrency.is_some();
@@ -326,56 +251,51 @@ impl Supervisor {
             retiring: record.retiring,
             ..HandlerWorker::new(pool)
         };
+        let serving = serving(record.id, record.version, record.load_key, record.rules);
+        let started = Now {
+            mono: self.now.mono.saturating_sub(age),
+            ..self.now
+        };
         let worker = Worker {
-            function: key,
-            serving: serving(record.id, (record.version, record.load_key), record.rules),
-            started: Now {
-                mono: now.mono.saturating_sub(age),
-                unix_ms: now.unix_ms,
-            },
             phase,
-            ended_at: None,
             adopted: true,
             // How one ended that was fenced is known: as if it had ended now.
             ended_before: ended && !is_fenced,
             runs,
-            kind: WorkerKind::Member(Box::new(member)),
+            ..Worker::new(key, serving, started, WorkerKind::Member(Box::new(member)))
         };
         self.insert_adopted_worker(id, worker);
     }
 
     fn go_on_calling(
         &mut self,
-        now: Now,
         (id, key): (WorkerId, FunctionKey),
         (record, worker_age): (&MemberRecord<'_>, Duration),
         call: &CallRecord,
     ) -> Run {
         let age = match call.run.times {
             Some(times) => worker_age.saturating_sub(times.started_after),
-            None => Duration::from_millis(now.unix_ms.saturating_sub(call.run.started_ms)),
+            None => Duration::from_millis(self.now.unix_ms.saturating_sub(call.run.started_ms)),
         };
-        let origin = RunOrigin::new(&call.run, record.version, now, age);
-        let mut run = self.go_on(now, (id, key), &origin);
+        let origin = RunOrigin::new(&call.run, record.version, self.now, age);
+        let mut run = self.go_on(id, key, &origin);
         run.call = Some((call.call, call.cold));
         if let Some(ending) = &call.run.ending {
             // The grace starts anew.
             run.ending = Some(ending.clone());
-            run.timeout_at = Some(now.mono.saturating_add(record.rules.grace));
+            run.timeout_at = Some(self.now.mono.saturating_add(record.rules.grace));
         }
-        if let Some(at) = run.timeout_at {
-            self.timers.arm(at, Timer::Attempt(id, run.invocation));
-        }
+        self.timers.arm(run.timeout_at, Timer::Attempt(id, run.invocation));
         run
     }
 
     /// Retires the workers of functions that were deleted while no fnd was running.
-    pub(super) fn retire_deleted(&mut self, now: Now, out: &mut Vec<Action>) {
+    pub(super) fn retire_deleted(&mut self) {
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             if matches!(self.functions[key].presence, Presence::Absent) && !self.functions[key].work.running.is_empty()
             {
-                self.retire_all(now, key, None, out);
+                self.retire_all(key, None);
             }
         }
     }

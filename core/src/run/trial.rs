@@ -2,7 +2,6 @@
 //! version that cannot be loaded replaces nothing.
 
 use super::Supervisor;
-use crate::messages::Now;
 use crate::messages::action::Action;
 use crate::messages::rules::Pool;
 use crate::run_state::FunctionKey;
@@ -39,7 +38,7 @@ impl SupervisedFunction {
 
 impl Supervisor {
     /// Handles a failed trial: the version is tried again, with growing pauses, up to [`TRIALS_MAX`] times.
-    pub(super) fn trial_failed(&mut self, now: Now, key: FunctionKey, (what, why): (&str, &str)) {
+    pub(super) fn trial_failed(&mut self, key: FunctionKey, what: &str, why: &str) {
         let random = self.random.f64();
         let function = &mut self.functions[key];
         let Some(candidate) = &mut function.candidate else {
@@ -49,7 +48,7 @@ impl Supervisor {
         candidate.failures = candidate.failures.saturating_add(1);
         let backoff = &candidate.serving.rules.retry.backoff;
         let pause = backoff.delay(candidate.failures, random).max(TRIAL_PAUSE_MIN);
-        candidate.again = (candidate.failures < TRIALS_MAX).then(|| now.after(pause));
+        candidate.again = (candidate.failures < TRIALS_MAX).then(|| self.now.after(pause));
         let given_up = match candidate.again {
             Some(again) => {
                 self.timers.arm(again.mono, Timer::Trial(key));
@@ -67,9 +66,8 @@ impl Supervisor {
         let Some(candidate) = &mut self.functions[key].candidate else {
             return;
         };
-        if let Some(again) = candidate.again.take() {
-            self.timers.disarm(again.mono, Timer::Trial(key));
-        }
+        self.timers
+            .disarm(candidate.again.take().map(|again| again.mono), Timer::Trial(key));
         // A trial that is under way goes on, and is not made a second time.
         if candidate.worker.is_none() {
             candidate.wanted = true;
@@ -82,7 +80,7 @@ impl Supervisor {
     }
 
     /// Fails the trial of a version that can never fit the node.
-    pub(super) fn refuse_trial(&mut self, now: Now, key: FunctionKey) {
+    pub(super) fn refuse_trial(&mut self, key: FunctionKey) {
         let wanted = self.functions[key]
             .candidate
             .as_mut()
@@ -93,43 +91,39 @@ impl Supervisor {
             Some(refusal)
         });
         if let Some(refusal) = refusal {
-            self.trial_failed(now, key, ("started", &refusal));
+            self.trial_failed(key, "started", &refusal);
         }
     }
 
     /// Gives up the version that is on trial, and its worker.
-    pub(super) fn give_up_candidate(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    pub(super) fn give_up_candidate(&mut self, key: FunctionKey) {
         let Some(candidate) = self.functions[key].candidate.take() else {
             return;
         };
-        if let Some(again) = candidate.again {
-            self.timers.disarm(again.mono, Timer::Trial(key));
-        }
+        self.timers
+            .disarm(candidate.again.map(|again| again.mono), Timer::Trial(key));
         if let Some(worker) = candidate.worker {
-            self.retire(now, worker, out);
+            self.retire(worker);
         }
     }
 
     /// Lets the version that was tried serve, or have its share of the calls.
-    pub(super) fn switch(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    pub(super) fn switch(&mut self, key: FunctionKey) {
         let function = &mut self.functions[key];
         let Some(candidate) = function.candidate.take() else {
             return;
         };
         function.forget_error_of(candidate.error.as_deref());
-        out.push(Action::Status(function.name.clone()));
+        self.out.push(Action::Status(function.name.clone()));
         if let Some(percent) = candidate.canary {
             function.canary = Some(Box::new(Canary::new(candidate.serving, percent)));
             return;
         }
         self.let_serve(key, Arc::clone(&candidate.serving));
         if let Some((canary, percent)) = candidate.behind {
-            self.functions[key].candidate = Some(Box::new(SpareCandidate {
-                canary: Some(percent),
-                ..SpareCandidate::new(canary)
-            }));
-            self.refuse_trial(now, key);
+            self.functions[key].candidate = Some(Box::new(SpareCandidate::new(canary, Some(percent))));
+            self.refuse_trial(key);
         }
-        self.retire_all(now, key, Some(&candidate.serving), out);
+        self.retire_all(key, Some(&candidate.serving));
     }
 }

@@ -3,25 +3,26 @@
 use super::Supervisor;
 use super::keys::value_of;
 use crate::messages::FunctionState;
+use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::event::InstalledVersion;
 use crate::messages::submit::Submit;
-use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Skip, Trigger};
 use crate::run_state::FunctionKey;
 use crate::run_state::function::Presence;
-use crate::run_state::invocation::InvocationStage;
 use crate::run_state::releases::{ServingRelease, SpareCandidate};
-use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Why the work of a deleted function never starts.
-const DELETED: (Skip, &str) = (Skip::Deleted, "the function was deleted while it waited");
+/// Why waiting work never starts: its function is deleted or disabled, or its content has no run any more.
+pub(super) const DELETED: (Skip, &str) = (Skip::Deleted, "the function was deleted while it waited");
+pub(super) const DISABLED: (Skip, &str) = (Skip::Disabled, "the function was disabled while it waited");
+pub(super) const SUPERSEDED: (Skip, &str) = (Skip::Overlap, "it was replaced by newer content before it started");
 
 impl Supervisor {
     /// Handles an installed version, which serves from now on. The version that serves already changes nothing.
-    pub(super) fn installed(&mut self, now: Now, installed: InstalledVersion, out: &mut Vec<Action>) {
+    pub(super) fn installed(&mut self, installed: InstalledVersion) {
         let key = self.functions.find_or_add(&installed.function);
         let function = &mut self.functions[key];
         let first = matches!(function.presence, Presence::Absent | Presence::Building);
@@ -37,18 +38,22 @@ impl Supervisor {
         // Temporary files are released by the function's number, which was not known when these invocations ended.
         for invocation in function.work.take_unreleased() {
             let function = serving.id;
-            out.push(Action::Release { function, invocation });
+            self.out.push(Action::Release { function, invocation });
         }
-        let known_candidate = self.drop_candidate(now, key, serving.version, out);
+        let candidate = self.functions[key].candidate.as_ref();
+        let known_candidate = candidate.is_some_and(|candidate| candidate.serving.version == serving.version);
+        if !known_candidate {
+            self.give_up_candidate(key);
+        }
         let is_proven = self.functions[key].is_canary(serving.version);
         if is_proven {
-            self.promote(now, key, &serving, out);
+            self.promote(key, &serving);
         } else if self.functions[key]
             .canary
             .as_ref()
             .is_some_and(|canary| !canary.shares_with(&serving))
         {
-            self.end_canary(now, key, out);
+            self.end_canary(key);
         }
         let function = &mut self.functions[key];
         if known_candidate || (!known && !is_proven && function.is_worth_a_trial(&serving)) {
@@ -56,7 +61,7 @@ impl Supervisor {
                 // The same version was installed again: somebody touched its file, or asked for a reload.
                 self.try_again(key, true);
             } else {
-                function.candidate = Some(Box::new(SpareCandidate::new(serving)));
+                function.candidate = Some(Box::new(SpareCandidate::new(serving, None)));
             }
             let function = &mut self.functions[key];
             if let Some(candidate) = &mut function.candidate {
@@ -64,9 +69,9 @@ impl Supervisor {
                 // The error stays until the version can be loaded.
                 function.error.clone_from(&candidate.error);
             }
-            self.refuse_trial(now, key);
-            out.push(Action::Status(name));
-            self.line_up(now, key);
+            self.refuse_trial(key);
+            self.out.push(Action::Status(name));
+            self.line_up(key);
             return;
         }
         self.let_serve(key, Arc::clone(&serving));
@@ -75,51 +80,51 @@ impl Supervisor {
             self.forget_start_failures(key);
         }
         if !known {
-            self.retire_all(now, key, Some(&serving), out);
+            self.retire_all(key, Some(&serving));
         }
         if was_service.is_some_and(|was| was != is_service(&serving)) {
             let why = "while it waited, its function became a service or stopped being one";
-            self.flush(now, key, (Skip::Overlap, why), out);
+            self.flush(key, (Skip::Overlap, why));
         }
-        self.end_service(now, key, (Some(serving.version), "replaced by a newer version"), out);
-        // Runs of a content that the ledger has restored get their content key here. The decision about a retry of a
-        // lost attempt needs that key, so it comes after this.
-        self.supersede_loads(now, key, &serving, out);
+        self.end_service(key, Some(serving.version), "replaced by a newer version");
+        // A load run that was restored from the ledger gets its `load_key` here. `resolve_lost` needs that key to
+        // decide about a retry, so it comes later.
+        self.supersede_loads(key, &serving);
         if !had_rules {
-            self.bound_pauses(now, key, &serving);
+            self.bound_pauses(key, &serving);
         }
-        self.resolve_lost(now, key, &serving, out);
-        self.flush_if_disabled(now, key, out);
+        self.resolve_lost(key, &serving);
+        self.flush_if_disabled(key);
         // The file may be half of what a person copies, so it runs by itself only after the next `Quiet`.
         self.unsettled.insert(key);
-        self.keep_running(key, out);
-        self.line_up(now, key);
+        self.keep_running(key);
+        self.line_up(key);
         if first {
             // The first state of a new function is not a change of state, so no notice is sent for it.
             self.functions[key].announced = self.functions[key].state();
         }
-        let announced = self.announce(key, out);
+        let announced = self.announce(key);
         if (first || had_error || !known) && !announced {
-            out.push(Action::Status(name));
+            self.out.push(Action::Status(name));
         }
         // The ends of workers of an earlier fnd have waited for this version, which decides what follows them.
-        self.release_early(now, Some(key), out);
+        self.release_early(Some(key));
     }
 
     /// Handles new content whose dependencies are being installed. A version that serves goes on.
-    pub(super) fn building(&mut self, function: &FunctionName, out: &mut Vec<Action>) {
+    pub(super) fn building(&mut self, function: &FunctionName) {
         let key = self.functions.find_or_add(function);
         let function = &mut self.functions[key];
         function.error = None;
         if matches!(function.presence, Presence::Absent | Presence::Invalid) {
             function.presence = Presence::Building;
         }
-        self.announce(key, out);
-        out.push(Action::Status(self.functions[key].name.clone()));
+        self.announce(key);
+        self.out.push(Action::Status(self.functions[key].name.clone()));
     }
 
     /// Handles new content that is invalid.
-    pub(super) fn refused(&mut self, function: &FunctionName, error: String, out: &mut Vec<Action>) {
+    pub(super) fn refused(&mut self, function: &FunctionName, error: String) {
         let key = self.functions.find_or_add(function);
         let function = &mut self.functions[key];
         if matches!(function.presence, Presence::Absent | Presence::Building) {
@@ -130,11 +135,11 @@ impl Supervisor {
             return;
         }
         function.error = Some(error.into());
-        out.push(Action::Status(function.name.clone()));
+        self.out.push(Action::Status(function.name.clone()));
     }
 
     /// Handles a deleted file: waiting invocations are given up, running ones go on to their end.
-    pub(super) fn removed(&mut self, now: Now, function: &FunctionName, out: &mut Vec<Action>) {
+    pub(super) fn removed(&mut self, function: &FunctionName) {
         let Some(key) = self.functions.find(function) else {
             return;
         };
@@ -142,71 +147,68 @@ impl Supervisor {
         if !matches!(self.functions[key].presence, Presence::Absent) {
             self.forget_start_failures(key);
             self.functions[key].presence = Presence::Absent;
-            self.give_up_candidate(now, key, out);
+            self.give_up_candidate(key);
             self.functions[key].canary = None;
-            self.retire_all(now, key, None, out);
-            self.end_service(now, key, (None, "the function was deleted"), out);
-            self.flush(now, key, DELETED, out);
-            if !self.announce(key, out) {
+            self.retire_all(key, None);
+            self.end_service(key, None, "the function was deleted");
+            self.flush(key, DELETED);
+            if !self.announce(key) {
                 // It is shown until its work has ended, or it waited for its first build. If its file comes back before that, it
                 // begins to serve once more.
-                out.push(Action::Status(function.clone()));
+                self.out.push(Action::Status(function.clone()));
             }
         }
     }
 
     /// Handles the end of the first scan. If the scan read every directory, an absent function was deleted while fnd
     /// was not running. Otherwise the work of absent functions waits for a complete scan.
-    pub(super) fn scanned(&mut self, now: Now, whole: bool, out: &mut Vec<Action>) {
+    pub(super) fn scanned(&mut self, whole: bool) {
         self.first_scan_done = true;
         if whole {
             self.scanned = true;
-            self.retire_deleted(now, out);
-            self.release_early(now, None, out);
+            self.retire_deleted();
+            self.release_early(None);
         }
         self.functions.pack();
         let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             let function = &self.functions[key];
-            if whole && matches!(function.presence, Presence::Absent) && !function.queue.live().is_empty() {
-                self.flush(now, key, DELETED, out);
-                self.end_service(now, key, (None, "the function was deleted"), out);
+            if whole && matches!(function.presence, Presence::Absent) && !function.work.queue.live().is_empty() {
+                self.flush(key, DELETED);
+                self.end_service(key, None, "the function was deleted");
             }
-            self.keep_running(key, out);
+            self.keep_running(key);
         }
     }
 
     /// Runs the contents that were installed since the directories were quiet the last time, except those of functions that
     /// are held.
-    pub(super) fn directories_quiet(&mut self, now: Now, held: &BTreeSet<FunctionName>, out: &mut Vec<Action>) {
+    pub(super) fn directories_quiet(&mut self, held: &BTreeSet<FunctionName>) {
         for key in std::mem::take(&mut self.unsettled) {
             if held.contains(&self.functions[key].name) {
                 self.unsettled.insert(key);
             } else {
-                self.load(now, key, out);
+                self.load(key);
             }
         }
     }
 
     /// Enables or disables a function for a person; the ledger has stored it.
-    pub(super) fn set_enabled(
-        &mut self,
-        now: Now,
-        function: FunctionName,
-        (enabled, reply): (bool, ReplyTo),
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn set_enabled(&mut self, function: FunctionName, enabled: bool, reply: ReplyTo) {
         let shown = |key: &FunctionKey| self.functions[*key].is_shown();
         let Some(key) = self.functions.find(&function).filter(shown) else {
-            out.push(Action::Reply(reply, Box::new(Answer::NotFound)));
-            return;
+            return self.answer(reply, Answer::NotFound);
         };
         if self.functions[key].disabled == enabled {
             self.functions[key].disabled = !enabled;
-            out.push(Action::EnabledChanged(function));
-            self.flush_if_disabled(now, key, out);
-            self.resume(now, key, out);
-            self.announce(key, out);
+            if enabled {
+                // A person wants it to run now, and not after the pause of an earlier failure.
+                self.forget_start_failures(key);
+            }
+            self.out.push(Action::EnabledChanged(function));
+            self.flush_if_disabled(key);
+            self.resume(key);
+            self.announce(key);
         }
         let answer = if enabled && !self.functions[key].is_enabled() {
             let error = "its manifest says `enabled = false`, or its `nodes` name other machines".to_owned();
@@ -214,11 +216,23 @@ impl Supervisor {
         } else {
             Answer::Done
         };
-        out.push(Action::Reply(reply, Box::new(answer)));
+        self.answer(reply, answer);
+    }
+
+    /// Replaces the processes of a function for a person, also if failures keep it from starting some now. These failures still
+    /// count: otherwise an alert would say that the function has recovered.
+    pub(super) fn restart(&mut self, function: &FunctionName) {
+        let Some(key) = self.functions.find(function) else {
+            return;
+        };
+        self.end_service(key, None, "the function was restarted");
+        self.end_hold(key);
+        self.view_changed(function);
+        self.keep_running(key);
     }
 
     /// Records whether a function is over its quota. Accepted invocations go on: only what begins by itself waits.
-    pub(super) fn set_full(&mut self, now: Now, function: &FunctionName, why: Option<Box<str>>, out: &mut Vec<Action>) {
+    pub(super) fn set_full(&mut self, function: &FunctionName, why: Option<Box<str>>) {
         let Some(key) = self
             .functions
             .find(function)
@@ -229,60 +243,45 @@ impl Supervisor {
         let has_room = why.is_none();
         self.functions[key].full = why;
         if has_room {
-            self.resume(now, key, out);
+            self.resume(key);
         }
-        out.push(Action::Status(function.clone()));
-    }
-
-    /// Gives up the version that is on trial, unless it is `newest`; says whether it is.
-    fn drop_candidate(&mut self, now: Now, key: FunctionKey, newest: Version, out: &mut Vec<Action>) -> bool {
-        let candidate = self.functions[key].candidate.as_ref();
-        if candidate.is_some_and(|candidate| candidate.serving.version == newest) {
-            return true;
-        }
-        self.give_up_candidate(now, key, out);
-        false
+        self.out.push(Action::Status(function.clone()));
     }
 
     /// Starts what a function has to do, after a time in which it could not.
-    pub(super) fn resume(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
-        self.load(now, key, out);
-        self.keep_running(key, out);
-        self.line_up(now, key);
+    pub(super) fn resume(&mut self, key: FunctionKey) {
+        self.load(key);
+        self.keep_running(key);
+        self.line_up(key);
     }
 
-    fn flush_if_disabled(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    fn flush_if_disabled(&mut self, key: FunctionKey) {
         if !self.functions[key].is_enabled() {
-            self.retire_all(now, key, None, out);
-            self.end_service(now, key, (None, "the function was disabled"), out);
-            self.flush(
-                now,
-                key,
-                (Skip::Disabled, "the function was disabled while it waited"),
-                out,
-            );
+            self.retire_all(key, None);
+            self.end_service(key, None, "the function was disabled");
+            self.flush(key, DISABLED);
         }
     }
 
     /// Gives up all invocations of a function that do not run.
-    fn flush(&mut self, now: Now, key: FunctionKey, (skip, why): (Skip, &str), out: &mut Vec<Action>) {
-        let waiting: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
+    fn flush(&mut self, key: FunctionKey, (skip, why): (Skip, &str)) {
+        let waiting: Vec<_> = self.functions[key].work.queue.live().iter().copied().collect();
         for id in waiting {
-            if !self.is_running(id) && !self.give_back_message(now, id, out) {
-                self.give_up(now, id, (skip, why), out);
+            if !self.is_running(id) && !self.give_back_message(id) {
+                self.give_up(id, (skip, why));
             }
         }
     }
 
     fn is_running(&self, id: InvocationId) -> bool {
-        let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
-        matches!(stage, Some(InvocationStage::Running { .. }))
+        let invocation = self.invocations.get(&id);
+        invocation.is_some_and(|invocation| invocation.stage.worker().is_some())
     }
 
     /// Gives up waiting runs of a content that no longer serves: the run by itself belongs to its content, and the new
     /// content has its own.
-    fn supersede_loads(&mut self, now: Now, key: FunctionKey, serving: &ServingRelease, out: &mut Vec<Action>) {
-        let live: Vec<_> = self.functions[key].queue.live().iter().copied().collect();
+    fn supersede_loads(&mut self, key: FunctionKey, serving: &ServingRelease) {
+        let live: Vec<_> = self.functions[key].work.queue.live().iter().copied().collect();
         let has_run = self.functions[key].loaded.contains(&serving.load_key);
         for id in live {
             let Some(invocation) = self.invocations.get_mut(&id) else {
@@ -297,18 +296,13 @@ impl Supervisor {
                 invocation.load_key = Some(serving.load_key);
             }
             if invocation.load_key != Some(serving.load_key) && !self.is_running(id) {
-                self.give_up(
-                    now,
-                    id,
-                    (Skip::Overlap, "it was replaced by newer content before it started"),
-                    out,
-                );
+                self.give_up(id, SUPERSEDED);
             }
         }
     }
 
     /// Runs a content once by itself, if its rules say so, the directories were quiet since, and it has not run.
-    fn load(&mut self, now: Now, key: FunctionKey, out: &mut Vec<Action>) {
+    fn load(&mut self, key: FunctionKey) {
         let function = &self.functions[key];
         if self.unsettled.contains(&key) {
             return;
@@ -329,12 +323,12 @@ impl Supervisor {
         let submit = Submit::new(serving.load_id, function, Trigger::Load);
         let load_key = Some(serving.load_key);
         let value = value_of(&submit.payload, &serving.rules);
-        self.accept(now, (key, &serving), (submit, load_key, value), out);
+        self.accept((key, &serving), (submit, load_key, value));
     }
 
     /// Announces a changed state of a function; says whether the state changed. Changes between ready and running are
     /// not announced, since attempts have their own notices.
-    pub(super) fn announce(&mut self, key: FunctionKey, out: &mut Vec<Action>) -> bool {
+    pub(super) fn announce(&mut self, key: FunctionKey) -> bool {
         let function = &mut self.functions[key];
         if !function.is_shown() {
             // A function that waited for its first build is in this state already.
@@ -344,7 +338,7 @@ impl Supervisor {
             // The next function of that name is shown as a new one.
             function.announced = FunctionState::Building;
             function.vanish();
-            out.push(Action::Status(function.name.clone()));
+            self.out.push(Action::Status(function.name.clone()));
             return true;
         }
         let (from, to) = (function.announced, function.state());
@@ -355,8 +349,9 @@ impl Supervisor {
         }
         let name = function.name.clone();
         let function = name.clone();
-        out.push(Action::Notice(Notice::StateChanged { function, from, to }));
-        out.push(Action::Status(name));
+        self.out
+            .push(Action::Notice(Notice::StateChanged { function, from, to }));
+        self.out.push(Action::Status(name));
         true
     }
 }

@@ -6,12 +6,13 @@ use crate::idempotency::IdempotencyKey;
 use crate::messages::FunctionState;
 use crate::messages::action::Rejection;
 use crate::messages::adoption_records::{CallRecord, MemberRecord, RunRecord, ScriptRecord};
+use crate::messages::end_cause::EndCause;
 use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
-use crate::records::outcome::RunState;
+use crate::records::outcome::{Reason, RunState};
 use crate::run_state::function::SupervisedFunction;
 use crate::run_state::invocation::InvocationStage;
-use crate::run_state::worker::{WorkerKind, WorkerPhase};
+use crate::run_state::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
@@ -138,7 +139,7 @@ impl Supervisor {
     /// Returns the version that serves and why newer content does not; absent where the function is not shown.
     #[must_use]
     pub fn version_and_error(&self, name: &FunctionName) -> Option<(Option<Version>, Option<&str>)> {
-        let function = &self.functions[self.functions.find(name)?];
+        let function = self.functions.get(name)?;
         let version = function.serving().map(|serving| serving.version);
         function.is_shown().then_some((version, function.error.as_deref()))
     }
@@ -146,7 +147,7 @@ impl Supervisor {
     /// Returns why the home or the cache of a function is over its quota, as it was told last.
     #[must_use]
     pub fn full(&self, name: &FunctionName) -> Option<&str> {
-        self.functions[self.functions.find(name)?].full.as_deref()
+        self.functions.get(name)?.full.as_deref()
     }
 
     /// Returns the workers that were started after this one, oldest first: each with its function and its phase, as a word
@@ -191,30 +192,46 @@ impl Supervisor {
     /// Says whether a live invocation of a function has an idempotency key.
     #[must_use]
     pub fn has_key(&self, name: &FunctionName, key: &IdempotencyKey) -> bool {
-        let function = self.functions.find(name).map(|found| &self.functions[found]);
-        let id = function.and_then(|function| function.queue.with_key(key));
+        let id = self
+            .functions
+            .get(name)
+            .and_then(|function| function.work.queue.with_key(key));
         id.is_some_and(|id| self.invocations.contains_key(&id))
     }
 
     /// Returns the versions of a function that run or are being started.
     #[must_use]
     pub fn versions_in_use(&self, name: &FunctionName) -> Vec<Version> {
-        let function = self.functions.find(name).map(|key| &self.functions[key]);
-        let running = function.into_iter().flat_map(|function| &function.work.running);
-        let workers = running.filter_map(|id| self.workers.get(id));
+        let Some(key) = self.functions.find(name) else {
+            return Vec::new();
+        };
+        let function = &self.functions[key];
+        let running = self.workers_of(key).map(|(_, worker)| &worker.serving);
         // While another version is on trial, the serving version is not the newest.
-        let serving = function.and_then(|function| function.serving());
-        let canary = function.and_then(|function| function.canary.as_ref());
-        let versions = serving.into_iter().chain(canary.map(|canary| &canary.serving));
-        let versions = versions.map(|serving| serving.version);
-        workers.map(|worker| worker.serving.version).chain(versions).collect()
+        let canary = function.canary.as_ref().map(|canary| &canary.serving);
+        let versions = running.chain(function.serving()).chain(canary);
+        versions.map(|serving| serving.version).collect()
     }
 
     /// Returns a live invocation of a function, if there is one.
     #[must_use]
     pub fn live_of(&self, name: &FunctionName) -> Option<InvocationId> {
-        let key = self.functions.find(name)?;
-        self.functions[key].queue.live().first().copied()
+        self.functions.get(name)?.work.queue.live().first().copied()
+    }
+
+    /// Says whether an invocation was cancelled and has not ended yet.
+    #[must_use]
+    pub fn is_cancelled(&self, id: InvocationId) -> bool {
+        match self.invocations.get(&id).map(|invocation| &invocation.stage) {
+            Some(InvocationStage::Storing { end, .. }) => {
+                end.as_ref().is_some_and(|end| end.reason == Reason::Cancelled)
+            }
+            Some(InvocationStage::Running { worker }) => {
+                let run = self.workers.get(worker).and_then(|worker| worker.run(id));
+                run.is_some_and(|run| matches!(run.ending, Some(EndCause::Cancelled(_))))
+            }
+            _ => false,
+        }
     }
 
     /// Returns how many shown functions are in each state that any is in; fnd's own do not count.
@@ -269,7 +286,7 @@ impl Supervisor {
         if self.first_scan_done && !self.scanned && self.functions.find(name).is_some() {
             let reason =
                 "its functions directory may be one that has been away since fnd started; `fndctl status` says which";
-            return Rejection::Unavailable { reason: reason.into() };
+            return Rejection::unavailable(reason);
         }
         Rejection::NoSuchFunction
     }
@@ -281,7 +298,7 @@ impl Supervisor {
         let function = &self.functions[key];
         let serving = function.serving()?;
         // Waiting invocations take the places, and the room of the group, that become free.
-        let waiting = function.queue.waiting() + function.queue.storing();
+        let waiting = function.work.queue.waiting() + function.work.queue.storing();
         let places = to_usize(serving.rules.places());
         let group = self.next_release(key).and_then(|release| release.group());
         let is_held = !function.is_enabled()
@@ -340,11 +357,7 @@ impl Supervisor {
     pub fn member_record(&self, id: WorkerId) -> Option<MemberRecord<'_>> {
         let worker = self.workers.get(&id)?;
         let member = worker.member()?;
-        let goes_on = matches!(
-            worker.phase,
-            WorkerPhase::Loading { .. } | WorkerPhase::Idle { .. } | WorkerPhase::Busy
-        );
-        if !goes_on {
+        if !worker.phase.goes_on() {
             return None;
         }
         let calls = worker.runs.iter().filter_map(|run| {
@@ -372,10 +385,10 @@ impl Supervisor {
         })
     }
 
-    fn up_since_ms(&self, function: &SupervisedFunction) -> Option<u64> {
-        let workers = function.work.running.iter().filter_map(|id| self.workers.get(id));
-        let ready = workers.filter(|worker| matches!(&worker.kind, WorkerKind::Service(readiness) if readiness.ready));
-        ready.map(|worker| worker.started.unix_ms).min()
+    fn up_since_ms(&self, key: FunctionKey) -> Option<u64> {
+        let is_ready = |worker: &&Worker| matches!(&worker.kind, WorkerKind::Service(readiness) if readiness.ready);
+        let workers = self.workers_of(key).map(|(_, worker)| worker);
+        workers.filter(is_ready).map(|worker| worker.started.unix_ms).min()
     }
 
     fn held_up_by(&self, key: FunctionKey) -> Option<(&str, usize, usize)> {
@@ -385,7 +398,7 @@ impl Supervisor {
     }
 
     fn held_back(&self, function: &SupervisedFunction) -> Option<(usize, &str)> {
-        let held_back = function.queue.held_back();
+        let held_back = function.work.queue.held_back();
         let oldest = self.invocations.get(held_back.first()?)?;
         let value = oldest.queue_key.as_deref().or(oldest.order_key.as_deref())?;
         Some((held_back.len(), value))
@@ -408,29 +421,25 @@ impl Supervisor {
                 failures: candidate.failures,
                 again_ms: candidate.again.map(|again| again.unix_ms),
             }),
-            canary: counts(function),
+            canary: function.canary.as_ref().map(|canary| CanaryCounts {
+                version: canary.serving.version,
+                percent: canary.percent,
+                attempts: canary.attempts,
+                failures: canary.failures,
+            }),
             error: function.error.as_deref().map(Cow::Borrowed).or(refusal.map(Cow::Owned)),
             runs: function.runs,
             failures: function.failures,
-            up_since_ms: self.up_since_ms(function),
+            up_since_ms: self.up_since_ms(key),
             running: function.work.busy,
             workers: function.work.running.len(),
-            queued: function.queue.live().len().saturating_sub(function.work.busy),
+            queued: function.work.queue.live().len().saturating_sub(function.work.busy),
             held_up_by: self.held_up_by(key),
             held_back: self.held_back(function),
             full: function.full.as_deref(),
-            next_attempt_ms: function.queue.backing_off().first().map(|(unix_ms, _)| *unix_ms),
+            next_attempt_ms: function.work.queue.backing_off().first().map(|(unix_ms, _)| *unix_ms),
             last: function.last.as_deref(),
             durations_us: function.work.durations.as_slice(),
         }
     }
-}
-
-fn counts(function: &SupervisedFunction) -> Option<CanaryCounts> {
-    function.canary.as_ref().map(|canary| CanaryCounts {
-        version: canary.serving.version,
-        percent: canary.percent,
-        attempts: canary.attempts,
-        failures: canary.failures,
-    })
 }

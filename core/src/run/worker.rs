@@ -3,7 +3,7 @@
 //! Nothing is sent to a starting worker: a request to end it waits for `Spawned`.
 
 use super::Supervisor;
-use crate::messages::Now;
+use super::chain::CALLER_ENDS;
 use crate::messages::action::{Action, Answer, Notice};
 use crate::messages::end_cause::EndCause;
 use crate::records::outcome::Class;
@@ -17,7 +17,7 @@ const UNKILLABLE_AFTER: Duration = Duration::from_secs(10);
 
 impl Supervisor {
     /// Handles a worker that the spawner started.
-    pub(super) fn spawned(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn spawned(&mut self, id: WorkerId) {
         // The spawner was lost meanwhile.
         let Some(worker) = self.workers.get(&id) else { return };
         // The start was reported before.
@@ -26,19 +26,19 @@ impl Supervisor {
         }
         let (key, is_member) = (worker.function, worker.member().is_some());
         let is_to_end = worker.runs.iter().any(|run| run.ending.is_some());
-        self.start_worked(now, id);
+        self.start_worked(id);
         if self.phase.is_stopping() {
-            self.kill(now, id, out);
+            self.kill(id);
         } else if is_to_end {
-            self.terminate(now, id, out);
+            self.terminate(id);
         } else if is_member {
-            self.member_spawned(now, id, out);
+            self.member_spawned(id);
         } else {
             self.enter(id, WorkerPhase::Busy);
         }
         match self.workers.get(&id).map(|worker| &worker.kind) {
-            Some(WorkerKind::Script) => self.spawn_worked(now, key, out),
-            Some(WorkerKind::Service(_)) => self.service_spawned(now, id),
+            Some(WorkerKind::Script) => self.spawn_worked(key),
+            Some(WorkerKind::Service(_)) => self.service_spawned(id),
             // The start of a member has worked once the member is ready.
             Some(WorkerKind::Member(_)) | None => {}
         }
@@ -49,23 +49,13 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        if let Some(at) = worker.phase.timer() {
-            self.timers.disarm(at, Timer::Worker(id));
-        }
+        self.timers.disarm(worker.phase.timer(), Timer::Worker(id));
         worker.phase = phase;
-        if let Some(at) = phase.timer() {
-            self.timers.arm(at, Timer::Worker(id));
-        }
+        self.timers.arm(phase.timer(), Timer::Worker(id));
     }
 
     /// Ends a worker because one of its attempts must end.
-    pub(super) fn ask_to_end(
-        &mut self,
-        now: Now,
-        (id, invocation): (WorkerId, InvocationId),
-        ending: EndCause,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn ask_to_end(&mut self, id: WorkerId, invocation: InvocationId, ending: EndCause) {
         // The end of a worker that is over is reported later, and nothing that is due now may become its reason.
         let Some(worker) = self
             .workers
@@ -74,7 +64,7 @@ impl Supervisor {
         else {
             return;
         };
-        let Some(run) = worker.runs.iter_mut().find(|run| run.invocation == invocation) else {
+        let Some(run) = worker.run_mut(invocation) else {
             return;
         };
         let first = run.ending.is_none();
@@ -84,16 +74,17 @@ impl Supervisor {
             run.ending = Some(ending);
         }
         // Later the timer is that of the grace.
-        if first && let Some(at) = run.timeout_at.take() {
-            self.timers.disarm(at, Timer::Attempt(id, invocation));
+        if first {
+            self.timers
+                .disarm(run.timeout_at.take(), Timer::Attempt(id, invocation));
         }
         // A worker that starts gets its SIGTERM once it is started, one that is ending has it. An idle one has no attempt.
         if first && matches!(worker.phase, WorkerPhase::Busy | WorkerPhase::Leaving { .. }) {
             let others_go_on = worker.phase == WorkerPhase::Busy && worker.runs.iter().any(|run| run.ending.is_none());
             if others_go_on {
-                self.end_one_call(now, (id, invocation), out);
+                self.end_one_call(id, invocation);
             } else {
-                self.terminate(now, id, out);
+                self.terminate(id);
             }
         } else if replaces
             && matches!(
@@ -102,76 +93,76 @@ impl Supervisor {
             )
         {
             // The spawner has the first reason. If fnd is killed after the answer, the next fnd must not record it.
-            out.push(Action::KeepReason(id));
+            self.out.push(Action::KeepReason(id));
         }
     }
 
     /// Sends a worker SIGTERM.
-    pub(super) fn terminate(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn terminate(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get(&id) else { return };
-        let kill_at = now.mono.saturating_add(worker.serving.rules.grace);
-        out.push(Action::Term(id));
+        let kill_at = self.now.mono.saturating_add(worker.serving.rules.grace);
+        self.out.push(Action::Term(id));
         self.enter(id, WorkerPhase::Terminating { kill_at });
         self.out_of_service(id);
     }
 
     /// Kills a worker that runs and was not killed yet.
-    pub(super) fn kill(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
-        out.push(Action::Kill(id));
-        let report_at = Some(now.mono.saturating_add(UNKILLABLE_AFTER));
+    pub(super) fn kill(&mut self, id: WorkerId) {
+        self.out.push(Action::Kill(id));
+        let report_at = Some(self.now.mono.saturating_add(UNKILLABLE_AFTER));
         self.enter(id, WorkerPhase::Killed { report_at });
         self.out_of_service(id);
     }
 
     /// Handles an attempt's timeout.
-    pub(super) fn attempt_due(&mut self, now: Now, id: WorkerId, invocation: InvocationId, out: &mut Vec<Action>) {
+    pub(super) fn attempt_due(&mut self, id: WorkerId, invocation: InvocationId) {
         let Some(worker) = self.workers.get(&id) else { return };
         let Some(run) = worker.run(invocation) else { return };
         if run.ending.is_some() {
-            return self.call_overdue(now, (id, invocation), out);
+            return self.call_overdue(id, invocation);
         }
-        let message = EndCause::Timeout.words(&worker.serving.rules, run.timeout);
         let retry = &worker.serving.rules.retry;
-        let is_retried = retry.on.contains(&Class::Timeout)
-            && self
-                .invocations
-                .get(&invocation)
-                .is_some_and(|invocation| invocation.retries() < retry.retries);
-        self.ask_to_end(now, (id, invocation), EndCause::Timeout, out);
+        let invoked = self.invocations.get(&invocation);
+        let is_retried =
+            retry.on.contains(&Class::Timeout) && invoked.is_some_and(|invoked| invoked.retries() < retry.retries);
         // Else its callers wait for the retry, as after any other failure.
-        if !is_retried {
-            self.reply_timed_out(invocation, &message, out);
+        self.end_attempt(id, invocation, EndCause::Timeout, !is_retried);
+    }
+
+    /// Ends an attempt, and the invocations that it waits for. If `tells`, its callers hear at once that a limit was reached; the
+    /// final record follows.
+    pub(super) fn end_attempt(&mut self, id: WorkerId, invocation: InvocationId, ending: EndCause, tells: bool) {
+        let words = self.workers.get(&id).and_then(|worker| {
+            let run = worker.run(invocation).filter(|_| tells)?;
+            Some(ending.words(&worker.serving.rules, run.timeout))
+        });
+        self.ask_to_end(id, invocation, ending);
+        if let Some(message) = words {
+            self.answer_waiters(invocation, || Answer::TimedOut {
+                id: invocation,
+                message: message.clone(),
+            });
         }
-        self.end_waited_for(now, invocation, out);
+        self.end_calls(invocation, CALLER_ENDS);
     }
 
     /// Handles the end of a phase's time.
-    pub(super) fn worker_due(&mut self, now: Now, id: WorkerId, out: &mut Vec<Action>) {
+    pub(super) fn worker_due(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get(&id) else { return };
         match worker.phase {
-            WorkerPhase::Loading { .. } => self.not_ready(now, id, out),
-            WorkerPhase::Idle { .. } => self.idle_due(now, id, out),
-            WorkerPhase::Leaving { .. } => self.terminate(now, id, out),
-            WorkerPhase::Terminating { .. } => self.kill(now, id, out),
+            WorkerPhase::Loading { .. } => self.not_ready(id),
+            WorkerPhase::Idle { .. } => self.idle_due(id),
+            WorkerPhase::Leaving { .. } => self.terminate(id),
+            WorkerPhase::Terminating { .. } => self.kill(id),
             WorkerPhase::Killed { .. } => {
                 let function = self.functions[worker.function].name.clone();
-                out.push(Action::Notice(Notice::Unkillable { worker: id, function }));
+                self.out
+                    .push(Action::Notice(Notice::Unkillable { worker: id, function }));
                 // Without an instant the timer is not armed again, so the worker is reported once.
                 self.enter(id, WorkerPhase::Killed { report_at: None });
             }
             // These phases have no timer.
             WorkerPhase::Starting | WorkerPhase::Busy | WorkerPhase::Over => {}
-        }
-    }
-
-    /// Answers waiting callers that a limit was reached; the final record follows.
-    pub(super) fn reply_timed_out(&mut self, id: InvocationId, message: &str, out: &mut Vec<Action>) {
-        let Some(invocation) = self.invocations.get_mut(&id) else {
-            return;
-        };
-        for reply in invocation.waiters.drain(..) {
-            let message = message.to_owned();
-            out.push(Action::Reply(reply, Box::new(Answer::TimedOut { id, message })));
         }
     }
 }

@@ -29,7 +29,7 @@ impl SupervisedFunction {
         if self.reported.is_none() {
             out.push(Action::Known(name.clone()));
         }
-        let before = self.reported.unwrap_or(LastReported::NOTHING);
+        let before = self.reported.unwrap_or_default();
         if let Some(version) = serving.filter(|_| now.serving != before.serving) {
             out.push(Action::Serves(name.clone(), version));
         }

@@ -27,7 +27,7 @@ impl Charge {
 }
 
 /// A function's share of the node's budget, and whether the function waits for more.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NodeShare {
     /// The part of the budget that the function uses while it has workers.
     pub(crate) charged: Charge,
@@ -35,16 +35,4 @@ pub(crate) struct NodeShare {
     pub(crate) in_line: bool,
     /// Whether the function is in the list of those with free workers and waiting invocations.
     pub(crate) in_calls: bool,
-}
-
-impl NodeShare {
-    /// The share of a function without workers.
-    pub(crate) const NOTHING: Self = Self {
-        charged: Charge {
-            memory: 0,
-            cpu_milli: 0,
-        },
-        in_line: false,
-        in_calls: false,
-    };
 }

@@ -10,7 +10,7 @@
 //! disabled it outlive its file, both in memory and in the ledger.
 
 use super::charge::NodeShare;
-use super::queue::Queue;
+use super::queue::QueueBooks;
 use super::releases::{Canary, ServingRelease, SpareCandidate};
 use super::to_usize;
 use crate::durations::Durations;
@@ -20,7 +20,7 @@ use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 /// Whether a function exists and can run.
@@ -51,8 +51,6 @@ pub(crate) struct SupervisedFunction {
     pub(crate) runs: u64,
     pub(crate) failures: u64,
     pub(crate) last: Option<Box<LastAttempt>>,
-    /// The function's invocations that are accepted and not ended.
-    pub(crate) queue: Queue,
     pub(crate) work: LazyWork,
     /// A version that is tried before it serves.
     pub(crate) candidate: Option<Box<SpareCandidate>>,
@@ -69,9 +67,11 @@ pub(crate) struct SupervisedFunction {
     pub(crate) changed: bool,
 }
 
-/// The workers of a function and the traces of its runs.
-#[derive(Debug)]
+/// The invocations and the workers of a function, and the traces of its runs.
+#[derive(Debug, Default)]
 pub(crate) struct FunctionWork {
+    /// The function's invocations that are accepted and not ended.
+    pub(crate) queue: QueueBooks,
     /// Ended invocations whose temporary files are released once the function's `id` is known.
     pub(crate) unreleased: Vec<InvocationId>,
     pub(crate) durations: Durations,
@@ -88,21 +88,6 @@ pub(crate) struct FunctionWork {
     pub(crate) share: NodeShare,
     /// Instant at which the rate limit is paid off.
     pub(crate) rate_paid: Duration,
-}
-
-impl FunctionWork {
-    /// The work of a function that has not run.
-    const NOTHING: Self = Self {
-        unreleased: Vec::new(),
-        durations: Durations::new(),
-        running: BTreeSet::new(),
-        busy: 0,
-        free: Vec::new(),
-        last_call: None,
-        requested: 0,
-        share: NodeShare::NOTHING,
-        rate_paid: Duration::ZERO,
-    };
 }
 
 /// [`FunctionWork`] that is allocated when it is first changed: of ten thousand functions, most do not run for a long time.
@@ -122,7 +107,7 @@ impl LazyWork {
     fn forget_runs(&mut self) {
         // Access through `DerefMut` would allocate the work of a function that has none.
         if let Some(work) = &mut self.0 {
-            (work.durations, work.rate_paid) = (Durations::new(), Duration::ZERO);
+            (work.durations, work.rate_paid) = (Durations::default(), Duration::ZERO);
         }
     }
 }
@@ -131,14 +116,14 @@ impl Deref for LazyWork {
     type Target = FunctionWork;
 
     fn deref(&self) -> &FunctionWork {
-        static NOTHING: FunctionWork = FunctionWork::NOTHING;
+        static NOTHING: LazyLock<FunctionWork> = LazyLock::new(FunctionWork::default);
         self.0.as_deref().unwrap_or(&NOTHING)
     }
 }
 
 impl DerefMut for LazyWork {
     fn deref_mut(&mut self) -> &mut FunctionWork {
-        self.0.get_or_insert_with(|| Box::new(FunctionWork::NOTHING))
+        self.0.get_or_insert_default()
     }
 }
 
@@ -155,6 +140,24 @@ pub(crate) struct StartFailures {
     pub(crate) hold: Option<Duration>,
 }
 
+/// This many workers that could not be started within [`LOOP_WINDOW`] make a crash loop.
+const LOOP_FAILURES: usize = 5;
+pub(crate) const LOOP_WINDOW: Duration = Duration::from_secs(60);
+
+impl StartFailures {
+    /// Counts a failure; says whether the function is in a crash loop.
+    pub(crate) fn count(&mut self, now: Duration) -> bool {
+        self.failures.retain(|at| now.saturating_sub(*at) <= LOOP_WINDOW);
+        self.failures.push(now);
+        if self.failures.len() > LOOP_FAILURES {
+            self.failures.remove(0);
+        }
+        let is_loop = self.looping > 0 || self.failures.len() >= LOOP_FAILURES;
+        self.looping = self.looping.saturating_add(is_loop.into());
+        is_loop
+    }
+}
+
 impl SupervisedFunction {
     pub(crate) fn new(name: FunctionName) -> Self {
         Self {
@@ -168,7 +171,6 @@ impl SupervisedFunction {
             runs: 0,
             failures: 0,
             last: None,
-            queue: Queue::default(),
             work: LazyWork::default(),
             candidate: None,
             canary: None,
@@ -225,9 +227,9 @@ impl SupervisedFunction {
     /// Says whether one more of a script's invocations could begin or be claimed, apart from the node's budget.
     pub(crate) fn can_start(&self, may_claim: bool) -> bool {
         // A claim that holds a place becomes a worker, so it counts like one.
-        let taken = self.work.running.len() + self.queue.held();
+        let taken = self.work.running.len() + self.work.queue.held();
         let places = |serving: &Arc<ServingRelease>| taken < to_usize(serving.rules.max_running);
-        let waits = self.queue.first(may_claim).is_some();
+        let waits = self.work.queue.first(may_claim).is_some();
         waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
 
@@ -250,20 +252,12 @@ impl SupervisedFunction {
 
 /// The state of a function that was reported last, as digests: only a change matters, and ten thousand functions have it. The
 /// digest of nothing is 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct LastReported {
     pub(crate) serving: u64,
     pub(crate) error: u64,
     /// The version on trial, and why it could not be loaded.
     pub(crate) trial: u64,
-}
-
-impl LastReported {
-    pub(crate) const NOTHING: Self = Self {
-        serving: 0,
-        error: 0,
-        trial: 0,
-    };
 }
 
 /// The part of one function in the counts.

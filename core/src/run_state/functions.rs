@@ -63,6 +63,17 @@ impl SupervisedFunctions {
         key
     }
 
+    /// Returns the function of a name; adds it if there is none.
+    pub(crate) fn get_or_add(&mut self, name: &FunctionName) -> &mut SupervisedFunction {
+        let key = self.find_or_add(name);
+        &mut self[key]
+    }
+
+    /// Returns the function of a name.
+    pub(crate) fn get(&self, name: &FunctionName) -> Option<&SupervisedFunction> {
+        self.find(name).map(|key| &self[key])
+    }
+
     /// Gives back the room for more functions. To be called when all functions of a scan are here.
     pub(crate) fn pack(&mut self) {
         self.names = packed(std::mem::take(&mut self.names));

@@ -10,10 +10,10 @@
 use super::FunctionKey;
 use crate::idempotency::IdempotencyKey;
 use crate::messages::submit::TakenOver;
-use crate::messages::{Now, ReplyTo, on_mono};
+use crate::messages::{Now, ReplyTo, on_mono, on_wall};
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
-use crate::records::{AttemptRecord, InvocationRecord, Payload, RunResult};
+use crate::records::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ pub(crate) struct QueueOrder {
     pub(crate) number: u64,
 }
 
-/// A time of the wall clock that somebody has named, and the instant at which it comes. The instant is another one once
-/// the clock has been set.
+/// A time of the wall clock, and the instant at which it comes. Where somebody has named the time, the instant is another one
+/// once the clock has been set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WallTime {
     pub(crate) unix_ms: u64,
@@ -88,6 +88,12 @@ pub(crate) struct WallTime {
 impl WallTime {
     pub(crate) fn new(now: Now, unix_ms: u64) -> Self {
         let at = on_mono(now, unix_ms);
+        Self { unix_ms, at }
+    }
+
+    /// Returns the time at an instant.
+    pub(crate) fn of_instant(now: Now, at: Duration) -> Self {
+        let unix_ms = on_wall(now, at);
         Self { unix_ms, at }
     }
 }
@@ -143,37 +149,38 @@ pub(crate) enum InvocationStage {
     /// An attempt runs, or is being started.
     Running { worker: WorkerId },
     /// Waiting for a retry, a poll, or the next claim of a message.
-    BackingOff { until: Duration, unix_ms: u64 },
+    BackingOff { until: WallTime },
     /// How the last attempt ended is not known.
     Lost,
 }
 
 impl InvocationStage {
+    /// Returns the worker with its attempt, if it runs.
+    pub(crate) fn worker(&self) -> Option<WorkerId> {
+        match self {
+            Self::Running { worker } => Some(*worker),
+            _ => None,
+        }
+    }
+
+    /// Says whether it is claimed, or about to be.
+    pub(crate) fn is_claimed(&self) -> bool {
+        matches!(self, Self::Claiming { .. } | Self::Claimed)
+    }
+
     /// Returns the instant until which it waits, if it waits for one.
     pub(crate) fn begins_at(&self) -> Option<Duration> {
         match *self {
-            Self::Delayed { until } => Some(until.at),
-            Self::BackingOff { until, .. } => Some(until),
-            Self::Storing { .. }
-            | Self::Ready
-            | Self::Claiming { .. }
-            | Self::Claimed
-            | Self::Running { .. }
-            | Self::Lost => None,
+            Self::Delayed { until } | Self::BackingOff { until } => Some(until.at),
+            _ => None,
         }
     }
 
     /// Returns when a retry or a poll begins, Unix milliseconds; absent in other stages.
     pub(crate) fn next_attempt_ms(&self) -> Option<u64> {
         match *self {
-            Self::BackingOff { unix_ms, .. } => Some(unix_ms),
-            Self::Storing { .. }
-            | Self::Delayed { .. }
-            | Self::Ready
-            | Self::Claiming { .. }
-            | Self::Claimed
-            | Self::Running { .. }
-            | Self::Lost => None,
+            Self::BackingOff { until } => Some(until.unix_ms),
+            _ => None,
         }
     }
 }
@@ -201,20 +208,48 @@ impl InvocationEnd {
 }
 
 impl Invocation {
+    /// Returns the invocation of an accepted request, before its first attempt; without a deadline and without callers.
+    pub(crate) fn of(accepted: &Accepted, function: FunctionKey, number: u64, now: Now) -> Self {
+        let (payload, message) = (&accepted.payload, accepted.message.as_ref());
+        Self {
+            id: accepted.id,
+            function,
+            trigger: accepted.trigger,
+            accepted_ms: accepted.accepted_ms,
+            payload: payload.clone(),
+            load_key: accepted.load_key,
+            timeout: accepted.timeout_ms.map(Duration::from_millis),
+            deadline: None,
+            expires: accepted.expires_ms.map(|unix_ms| WallTime::new(now, unix_ms)),
+            priority: accepted.priority,
+            number,
+            stage: InvocationStage::Ready,
+            durable: accepted.durable,
+            key: accepted.key.clone(),
+            of_stream: message.is_some_and(|message| !message.is_accepted),
+            order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
+            queue_key: None,
+            acknowledge: Vec::new(),
+            waiters: Vec::new(),
+            caller_gone: false,
+            attempts: 0,
+            taken_over: None,
+            polls: 0,
+            started: None,
+            last: None,
+            version: None,
+            previous: None,
+            has_tmp: false,
+        }
+    }
+
     /// Returns its public state.
     pub(crate) fn state(&self) -> RunState {
-        match self.stage {
-            InvocationStage::Running { .. } | InvocationStage::Lost => RunState::Running,
-            InvocationStage::Storing { .. }
-            | InvocationStage::Delayed { .. }
-            | InvocationStage::Ready
-            | InvocationStage::Claiming { .. }
-            | InvocationStage::Claimed
-            | InvocationStage::BackingOff { .. } => match &self.last {
-                None => RunState::Queued,
-                Some((Reason::ExecuteAgain, _)) => RunState::Polling,
-                Some(_) => RunState::Waiting,
-            },
+        match (&self.stage, &self.last) {
+            (InvocationStage::Running { .. } | InvocationStage::Lost, _) => RunState::Running,
+            (_, None) => RunState::Queued,
+            (_, Some((Reason::ExecuteAgain, _))) => RunState::Polling,
+            (_, Some(_)) => RunState::Waiting,
         }
     }
 

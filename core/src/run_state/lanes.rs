@@ -54,16 +54,17 @@ pub(super) struct Lanes {
     pub(super) per_key: usize,
 }
 
-impl Lanes {
-    /// Returns no lanes.
-    pub(super) const fn of_width(per_key: usize) -> Self {
+impl Default for Lanes {
+    fn default() -> Self {
         Self {
             lanes: BTreeMap::new(),
             members: BTreeMap::new(),
-            per_key,
+            per_key: 1,
         }
     }
+}
 
+impl Lanes {
     fn width(&self, lane: &Lane) -> usize {
         match lane {
             Lane::Event(_) => 1,

@@ -22,7 +22,6 @@ use super::lanes::{Begins, Lanes};
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// State of the invocation at the head of the queue.
@@ -34,36 +33,8 @@ pub(crate) enum First {
     Unclaimed,
 }
 
-/// The queue of one function. Its books are allocated when the first invocation comes: of ten thousand functions, most do not
-/// run for a long time.
-#[derive(Debug, Default)]
-pub(crate) struct Queue(Option<Box<QueueBooks>>);
-
-impl Deref for Queue {
-    type Target = QueueBooks;
-
-    fn deref(&self) -> &QueueBooks {
-        self.0.as_deref().unwrap_or(&EMPTY)
-    }
-}
-
-impl DerefMut for Queue {
-    fn deref_mut(&mut self) -> &mut QueueBooks {
-        self.0.get_or_insert_default()
-    }
-}
-
-impl PartialEq for Queue {
-    fn eq(&self, other: &Self) -> bool {
-        **self == **other
-    }
-}
-
-/// The books of a function that has had no invocation.
-static EMPTY: QueueBooks = QueueBooks::of_width(1);
-
 /// The books of one function.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueBooks {
     /// Invocations that are accepted and not ended.
     live: BTreeSet<InvocationId>,
@@ -91,38 +62,12 @@ pub(crate) struct QueueBooks {
     ready: BTreeMap<QueueOrder, InvocationId>,
 }
 
-impl Default for QueueBooks {
-    fn default() -> Self {
-        Self::of_width(1)
-    }
-}
-
-impl Queue {
-    /// Returns an empty queue with the same width of lanes.
-    pub(crate) fn emptied(&self) -> Self {
-        match self.per_key() {
-            1 => Self::default(),
-            width => Self(Some(Box::new(QueueBooks::of_width(width)))),
-        }
-    }
-}
-
 impl QueueBooks {
-    const fn of_width(per_key: usize) -> Self {
-        Self {
-            live: BTreeSet::new(),
-            keys: BTreeMap::new(),
-            lanes: Lanes::of_width(per_key),
-            held_back: BTreeSet::new(),
-            storing: 0,
-            ended: 0,
-            backing_off: BTreeSet::new(),
-            unclaimed: BTreeMap::new(),
-            claiming: 0,
-            held: 0,
-            claimed: 0,
-            ready: BTreeMap::new(),
-        }
+    /// Returns empty books with the same width of lanes.
+    pub(crate) fn emptied(&self) -> Self {
+        let mut empty = Self::default();
+        empty.set_per_key(self.per_key());
+        empty
     }
 
     /// Adds an invocation in its stage.
@@ -183,14 +128,9 @@ impl QueueBooks {
             };
             if has_place {
                 self.held_back.remove(&id);
-                self.let_begin(id, begins);
+                self.book(begins.claims).insert(begins.place, id);
             } else if self.held_back.insert(id) {
-                let book = if begins.claims {
-                    &mut self.unclaimed
-                } else {
-                    &mut self.ready
-                };
-                book.remove(&begins.place);
+                self.book(begins.claims).remove(&begins.place);
             }
         }
     }
@@ -210,13 +150,11 @@ impl QueueBooks {
         &self.held_back
     }
 
-    fn let_begin(&mut self, id: InvocationId, begins: Begins) {
-        let book = if begins.claims {
-            &mut self.unclaimed
-        } else {
-            &mut self.ready
-        };
-        book.insert(begins.place, id);
+    fn book(&mut self, claims: bool) -> &mut BTreeMap<QueueOrder, InvocationId> {
+        match claims {
+            true => &mut self.unclaimed,
+            false => &mut self.ready,
+        }
     }
 
     fn enter(&mut self, invocation: &Invocation) {
@@ -238,8 +176,8 @@ impl QueueBooks {
                 self.held += usize::from(holds);
             }
             InvocationStage::Claimed => self.claimed += 1,
-            InvocationStage::BackingOff { unix_ms, .. } => {
-                self.backing_off.insert((unix_ms, id));
+            InvocationStage::BackingOff { until } => {
+                self.backing_off.insert((until.unix_ms, id));
             }
             InvocationStage::Ready
             | InvocationStage::Delayed { .. }
@@ -251,7 +189,7 @@ impl QueueBooks {
             let changed = self.lanes.enter(invocation, begins);
             self.settle(changed);
         } else if let Some(begins) = begins {
-            self.let_begin(id, begins);
+            self.book(begins.claims).insert(begins.place, id);
         }
     }
 
@@ -264,11 +202,8 @@ impl QueueBooks {
                 self.live.insert(id);
             }
             // Where it is held back, or `take_unclaimed` or `take_ready` has removed it already, it is in neither book.
-            InvocationStage::Ready if invocation.durable => {
-                self.unclaimed.remove(&place);
-            }
             InvocationStage::Ready => {
-                self.ready.remove(&place);
+                self.book(invocation.durable).remove(&place);
             }
             InvocationStage::Claiming { holds, .. } => {
                 self.claiming = self.claiming.saturating_sub(1);
@@ -278,8 +213,8 @@ impl QueueBooks {
                 self.claimed = self.claimed.saturating_sub(1);
                 self.ready.remove(&place);
             }
-            InvocationStage::BackingOff { unix_ms, .. } => {
-                self.backing_off.remove(&(unix_ms, id));
+            InvocationStage::BackingOff { until } => {
+                self.backing_off.remove(&(until.unix_ms, id));
             }
             InvocationStage::Delayed { .. } | InvocationStage::Running { .. } | InvocationStage::Lost => {}
         }

@@ -55,14 +55,14 @@ pub(crate) struct SpareCandidate {
 
 impl SpareCandidate {
     /// Returns a candidate that is tried as soon as there is room.
-    pub(crate) fn new(serving: Arc<ServingRelease>) -> Self {
+    pub(crate) fn new(serving: Arc<ServingRelease>, canary: Option<u32>) -> Self {
         Self {
             serving,
             worker: None,
             wanted: true,
             error: None,
             failures: 0,
-            canary: None,
+            canary,
             behind: None,
             again: None,
         }

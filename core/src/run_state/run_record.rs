@@ -8,9 +8,11 @@ use crate::messages::adoption_records::{RunRecord, Times};
 use crate::messages::end_cause::{CANCELLED_BEFORE, EndCause};
 use crate::messages::on_mono;
 use crate::messages::rules::Rules;
+use crate::records::cause::Cause;
 use crate::records::outcome::Trigger;
+use crate::records::{Accepted, Payload};
 use fnd_wire::frame::TermCause;
-use fnd_wire::ids::{Attempt, FunctionId, InvocationId, Version};
+use fnd_wire::ids::{Attempt, FunctionId, FunctionName, InvocationId, Version};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,20 @@ impl RunRecord {
             called: invocation.called().cloned(),
             queue_key: invocation.queue_key.as_deref().map(str::to_owned),
             ending: run.ending.clone(),
+        }
+    }
+
+    /// Returns what it says of the acceptance of its invocation, which was not durable.
+    pub(crate) fn accepted(&self, function: &FunctionName) -> Accepted {
+        let cause = self.called.clone().map(|call| Arc::new(Cause::Call(call)));
+        Accepted {
+            payload: Payload {
+                cause,
+                ..Payload::default()
+            },
+            durable: false,
+            deadline_ms: self.deadline_ms,
+            ..Accepted::new(self.invocation, function.clone(), self.trigger, self.accepted_ms)
         }
     }
 
@@ -111,7 +127,7 @@ impl<'a> RunOrigin<'a> {
 }
 
 /// Returns the version that a worker of an earlier fnd runs.
-pub(crate) fn serving(id: u32, (version, load_key): (Version, Version), rules: Cow<'_, Rules>) -> Arc<ServingRelease> {
+pub(crate) fn serving(id: u32, version: Version, load_key: Version, rules: Cow<'_, Rules>) -> Arc<ServingRelease> {
     Arc::new(ServingRelease {
         id: FunctionId(id),
         version,

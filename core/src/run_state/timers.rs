@@ -13,11 +13,9 @@ use std::time::Duration;
 /// over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// An invocation's deadline.
     Deadline(InvocationId),
     /// An invocation's expiry, if it has not begun.
     Expire(InvocationId),
-    /// An attempt's timeout.
     Attempt(WorkerId, InvocationId),
     /// The end of a worker's phase: loading, idle time, grace, or the wait after SIGKILL.
     Worker(WorkerId),
@@ -40,13 +38,16 @@ pub(crate) enum Timer {
 pub(crate) struct Timers(BTreeSet<(Duration, Timer)>);
 
 impl Timers {
-    pub(crate) fn arm(&mut self, at: Duration, timer: Timer) {
-        self.0.insert((at, timer));
+    /// Arms a timer, if there is an instant.
+    pub(crate) fn arm(&mut self, at: impl Into<Option<Duration>>, timer: Timer) {
+        self.0.extend(at.into().map(|at| (at, timer)));
     }
 
     /// Disarms a timer; does nothing if it is not armed for that instant.
-    pub(crate) fn disarm(&mut self, at: Duration, timer: Timer) {
-        self.0.remove(&(at, timer));
+    pub(crate) fn disarm(&mut self, at: impl Into<Option<Duration>>, timer: Timer) {
+        if let Some(at) = at.into() {
+            self.0.remove(&(at, timer));
+        }
     }
 
     /// Returns the earliest instant.

@@ -1,13 +1,16 @@
-//! Derives the reason and the message of an attempt from its worker's end.
+//! How an attempt ended: its reason and its message, from the end of its worker or from an answer.
 
 use super::failure_message;
+use super::invocation::Invocation;
 use super::worker::{Run, Worker, WorkerPhase};
-use crate::messages::event::{Exited, TooLarge};
+use crate::messages::event::{Answered, Exited, TooLarge};
 use crate::messages::rules::{FunctionKind, Rules};
 use crate::records::cause::Cause;
 use crate::records::outcome::{Reason, Trigger};
+use crate::records::{RunResult, Usage};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::units::spell_size;
+use std::time::Duration;
 
 /// SIGTRAP and SIGABRT: a program that ends itself by them has printed why. V8 does so if its heap is full.
 const ENDS_ITSELF: [u8; 2] = [5, 6];
@@ -23,6 +26,10 @@ pub(crate) struct AttemptVerdict {
     pub(crate) message: String,
     pub(crate) exit_code: Option<u8>,
     pub(crate) signal: Option<u8>,
+    pub(crate) usage: Usage,
+    pub(crate) result: Option<RunResult>,
+    /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
+    pub(crate) late: Option<(Duration, Duration)>,
 }
 
 /// Returns whether fnd ended a worker, so that its exit says nothing.
@@ -34,29 +41,62 @@ fn was_ended(worker: &Worker) -> bool {
 }
 
 impl AttemptVerdict {
-    /// Returns the verdict of an attempt without an exit of a process.
-    pub(crate) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
-        let (reason, message) = match &run.ending {
-            Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
-            None => (reason, failure_message::bounded(message)),
-        };
+    fn new(reason: Reason, message: String) -> Self {
         Self {
             reason,
             message,
             exit_code: None,
             signal: None,
+            usage: Usage::default(),
+            result: None,
+            late: None,
         }
     }
 
+    /// Returns the verdict of an attempt without an exit of a process.
+    pub(crate) fn without_exit(rules: &Rules, run: &Run, reason: Reason, message: String) -> Self {
+        let by_itself = || (reason, failure_message::bounded(message));
+        let (reason, message) = run.ended_by_fnd(rules).unwrap_or_else(by_itself);
+        Self::new(reason, message)
+    }
+
+    /// Returns the verdict of a call that has ended while its worker goes on, or has not begun.
+    pub(crate) fn of_call_alone(reason: Reason, message: String, result: Option<RunResult>) -> Self {
+        let mut verdict = Self::new(reason, message);
+        verdict.result = result;
+        // The resources of a call cannot be told from those of its worker.
+        verdict.usage.scope_worker = true;
+        verdict
+    }
+
+    /// Returns the verdict of a call with this answer. If fnd was ending the call, the answer does not count.
+    pub(crate) fn of_answer(rules: &Rules, run: &Run, answered: Answered) -> Self {
+        if let Some((reason, message)) = run.ended_by_fnd(rules) {
+            return Self::of_call_alone(reason, message, None);
+        }
+        // Without `[poll]` nothing would ask again. Exit code 99 of a script is an error then, too.
+        let reason = match answered.reason {
+            Reason::ExecuteAgain if rules.poll.is_none() => Reason::Error,
+            reason => reason,
+        };
+        let message = if reason == Reason::Ok {
+            String::new()
+        } else {
+            failure_message::of_code(rules, answered.message)
+        };
+        Self::of_call_alone(reason, message, answered.result)
+    }
+
     /// Returns the verdict of an exit. `asks_for_result` says whether the run was started by somebody who wants its result.
-    pub(crate) fn of(rules: &Rules, (run, asks_for_result): (&Run, bool), exited: &Exited) -> Self {
+    pub(crate) fn of(rules: &Rules, run: &Run, asks_for_result: bool, exited: &Exited) -> Self {
         // If fnd ended the attempt, the exit status does not count: a process that exits 0 on SIGTERM still did not end
         // in time.
-        let (reason, message) = match &run.ending {
-            Some(ending) => (ending.reason(), ending.words(rules, run.timeout)),
-            None => judge(rules, asks_for_result, exited),
-        };
-        Self::with_exit(reason, message, exited)
+        let by_itself = || judge(rules, asks_for_result, exited);
+        let (reason, message) = run.ended_by_fnd(rules).unwrap_or_else(by_itself);
+        Self {
+            result: exited.result.clone(),
+            ..Self::with_exit(reason, message, exited)
+        }
     }
 
     /// Returns the verdict of a call whose worker ended without an answer.
@@ -64,8 +104,8 @@ impl AttemptVerdict {
         let rules = &worker.serving.rules;
         let broken = worker.member().and_then(|member| member.broken.as_ref());
         let ended_by_fnd = was_ended(worker);
-        let (reason, message) = match (&run.ending, broken) {
-            (Some(ending), _) => (ending.reason(), ending.words(rules, run.timeout)),
+        let (reason, message) = match (run.ended_by_fnd(rules), broken) {
+            (Some(ended), _) => ended,
             // The kernel's counter comes first: a worker that is killed for memory closes its connection, too.
             (None, _) if exited.oom_kills > 0 => (Reason::Oom, oom_words(rules, exited.oom_kills)),
             (None, Some(broken)) if ended_by_fnd => (Reason::BadAnswer, broken.clone()),
@@ -82,7 +122,9 @@ impl AttemptVerdict {
                 (judged, ExitStatus::Signal(_)) => judged,
             },
         };
-        Self::with_exit(reason, message, exited)
+        let mut verdict = Self::with_exit(reason, message, exited);
+        verdict.usage.scope_worker = true;
+        verdict
     }
 
     /// Returns why a worker's code could not be loaded.
@@ -109,10 +151,10 @@ impl AttemptVerdict {
             ExitStatus::Signal(number) => (None, Some(number)),
         };
         Self {
-            reason,
-            message: failure_message::bounded(message),
             exit_code,
             signal,
+            usage: exited.usage,
+            ..Self::new(reason, failure_message::bounded(message))
         }
     }
 }
@@ -129,8 +171,9 @@ fn too_large_words(rules: &Rules, large: TooLarge) -> String {
 
 /// Returns whether somebody asked for the result of a run: a caller, or a function that called it. Nobody asks for the result of
 /// a schedule, an event or a file: there standard output is log first. A run that is repeated has the `cause` of the first one.
-pub(crate) fn asks_for_result(trigger: Trigger, cause: Option<&Cause>) -> bool {
-    match trigger {
+pub(crate) fn asks_for_result(invocation: &Invocation) -> bool {
+    let cause = invocation.payload.cause.as_deref();
+    match invocation.trigger {
         Trigger::Manual | Trigger::Http | Trigger::Function => true,
         Trigger::Nats => matches!(cause, Some(Cause::Nats(message)) if message.answers),
         Trigger::Replay | Trigger::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
@@ -174,7 +217,8 @@ fn judge(rules: &Rules, asks_for_result: bool, exited: &Exited) -> (Reason, Stri
         return (Reason::BadAnswer, why.clone());
     }
     match (reason, exited.result_too_large) {
-        // The result would become `previous`: a poll must not lose its state silently.
+        // A result of `ExecuteAgain` would be `previous` for the next poll, which holds the state of the polls. That
+        // state must not be lost silently.
         (Reason::Ok | Reason::ExecuteAgain, Some(large))
             if asks_for_result || !large.is_output || reason == Reason::ExecuteAgain =>
         {

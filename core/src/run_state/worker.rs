@@ -13,7 +13,8 @@ use super::FunctionKey;
 use super::releases::ServingRelease;
 use crate::messages::Now;
 use crate::messages::end_cause::EndCause;
-use crate::messages::rules::{FunctionKind, Pool};
+use crate::messages::rules::{FunctionKind, Pool, Rules};
+use crate::records::outcome::Reason;
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,8 @@ pub(crate) struct Worker {
     pub(crate) ended_before: bool,
     /// When the worker ended, if its end is reported later.
     pub(crate) ended_at: Option<Duration>,
+    /// Why the last readiness probe failed.
+    pub(crate) waits_for: Option<String>,
     /// The attempts: exactly one for a script, one for each call in flight for a handler.
     pub(crate) runs: Vec<Run>,
     pub(crate) kind: WorkerKind,
@@ -54,20 +57,18 @@ pub(crate) struct Readiness {
     pub(crate) ready: bool,
     /// When the time to become ready is over; for a ready process, when it has run long enough to count as healthy.
     pub(crate) check_at: Option<Duration>,
-    /// Why the last readiness probe failed.
-    pub(crate) waits_for: Option<String>,
 }
 
 impl WorkerKind {
     /// Returns the kind of a worker that runs one attempt in a process of its own.
     pub(crate) fn of_process(kind: &FunctionKind) -> Self {
-        match kind {
-            FunctionKind::Service(_) => Self::Service(Readiness {
-                ready: true,
-                check_at: None,
-                waits_for: None,
-            }),
-            FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => Self::Script,
+        let readiness = Readiness {
+            ready: true,
+            check_at: None,
+        };
+        match kind.is_service() {
+            true => Self::Service(readiness),
+            false => Self::Script,
         }
     }
 }
@@ -88,6 +89,19 @@ pub(crate) struct Run {
     pub(crate) ending: Option<EndCause>,
     /// For a call: its number, and whether an invocation waited for its worker to start.
     pub(crate) call: Option<(u64, bool)>,
+}
+
+impl Run {
+    /// Returns reason and message of its end, if fnd ends it.
+    pub(crate) fn ended_by_fnd(&self, rules: &Rules) -> Option<(Reason, String)> {
+        let ending = self.ending.as_ref()?;
+        Some((ending.reason(), ending.words(rules, self.timeout)))
+    }
+
+    /// Returns how long ago the attempt ended, and how long it had run, if it ended at this instant.
+    pub(crate) fn ended_at(&self, at: Duration, now: Now) -> (Duration, Duration) {
+        (now.mono.saturating_sub(at), at.saturating_sub(self.started.mono))
+    }
 }
 
 /// State of a worker.
@@ -112,6 +126,16 @@ pub(crate) enum WorkerPhase {
 }
 
 impl WorkerPhase {
+    /// Says whether its code is being loaded, or serves.
+    pub(crate) fn goes_on(self) -> bool {
+        matches!(self, Self::Loading { .. } | Self::Idle { .. } | Self::Busy)
+    }
+
+    /// Says whether it has a process that has got no SIGKILL.
+    pub(crate) fn can_be_killed(self) -> bool {
+        self.goes_on() || matches!(self, Self::Leaving { .. } | Self::Terminating { .. })
+    }
+
     /// Returns when the phase's time is over; absent for a phase without a timer.
     pub(crate) fn timer(self) -> Option<Duration> {
         match self {
@@ -125,9 +149,30 @@ impl WorkerPhase {
 }
 
 impl Worker {
+    /// Returns a worker that is being started, without an attempt.
+    pub(crate) fn new(function: FunctionKey, serving: Arc<ServingRelease>, started: Now, kind: WorkerKind) -> Self {
+        Self {
+            function,
+            serving,
+            started,
+            phase: WorkerPhase::Starting,
+            adopted: false,
+            ended_before: false,
+            ended_at: None,
+            waits_for: None,
+            runs: Vec::new(),
+            kind,
+        }
+    }
+
     /// Returns the attempt of an invocation.
     pub(crate) fn run(&self, invocation: InvocationId) -> Option<&Run> {
         self.runs.iter().find(|run| run.invocation == invocation)
+    }
+
+    /// Returns the attempt of an invocation.
+    pub(crate) fn run_mut(&mut self, invocation: InvocationId) -> Option<&mut Run> {
+        self.runs.iter_mut().find(|run| run.invocation == invocation)
     }
 
     /// Says whether an answer belongs to a call that was dropped; its code has ended now.
@@ -181,8 +226,6 @@ pub(crate) struct HandlerWorker {
     pub(crate) cold: bool,
     /// Whether the worker takes no more calls.
     pub(crate) retiring: bool,
-    /// Why the last readiness probe failed.
-    pub(crate) waits_for: Option<String>,
     /// Why the worker's code could not be loaded.
     pub(crate) load_error: Option<String>,
     /// Why the worker's answers are not trusted any more.
@@ -202,7 +245,6 @@ impl HandlerWorker {
             ready: false,
             cold: false,
             retiring: false,
-            waits_for: None,
             load_error: None,
             broken: None,
         }

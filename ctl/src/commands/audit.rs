@@ -1,14 +1,13 @@
 //! `fndctl audit`: who did what, newest first.
 
 use crate::common::candidates;
-use crate::common::filter::PAGE;
+use crate::common::filter::RunFilter;
+use crate::common::tables::{bad_if, widening};
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{Output, TextTable, Tone, parse};
-use crate::text::distance;
-use crate::text::short;
-use fnd_core::api::{AuditEntry, AuditList};
+use crate::output::{Output, TextTable};
+use crate::text::{distance, duration, short};
+use fnd_core::api::{AuditEntry, AuditList, milliseconds};
 use jiff::Timestamp;
 
 #[derive(Debug, clap::Args)]
@@ -64,34 +63,20 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         // Only checks the name: it goes into a parameter, not into the path.
         function_path(function)?;
     }
-    let mut list = AuditList {
-        entries: Vec::new(),
-        next: args.after.clone(),
+    let mut parameters = Parameters::default();
+    parameters.add("function", args.function.as_deref());
+    parameters.add("user", args.by.as_deref());
+    parameters.add("verb", args.verb.as_deref());
+    parameters.add("refused", args.refused.then_some("1"));
+    parameters.add_instant("since", args.since.as_deref(), now)?;
+    parameters.add_instant("until", args.until.as_deref(), now)?;
+    let mut wanted = RunFilter::of(parameters, args.limit, args.after);
+    let parts = |page: AuditList| (page.entries, page.next);
+    let list = AuditList {
+        entries: wanted.all(context, "/v1/audit", parts).await?,
+        next: wanted.next,
     };
-    let mut remaining = args.limit;
-    loop {
-        let mut parameters = Parameters::default();
-        parameters.add("function", args.function.as_deref());
-        parameters.add("user", args.by.as_deref());
-        parameters.add("verb", args.verb.as_deref());
-        parameters.add("refused", args.refused.then_some("1"));
-        parameters.add_instant("since", args.since.as_deref(), now)?;
-        // `until` stays the same on every page, since `now` does: the cursor alone moves on.
-        parameters.add_instant("until", args.until.as_deref(), now)?;
-        // fnd refuses a limit of 0, and one above the size of its pages.
-        parameters.add("limit", Some(&remaining.clamp(1, PAGE).to_string()));
-        parameters.add("after", list.next.as_deref());
-        let reply = context.client.get(&format!("/v1/audit{}", parameters.0)).await?;
-        let page: AuditList = parse(&reply.body)?;
-        remaining = remaining.saturating_sub(u32::try_from(page.entries.len()).unwrap_or(u32::MAX));
-        list.entries.extend(page.entries);
-        list.next = page.next;
-        if remaining == 0 || list.next.is_none() {
-            break;
-        }
-    }
-    let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
-    context.out.answer(&body, |list: &AuditList, out| {
+    context.made(&list, |out| {
         out.table(&table(out, &list.entries, now))?;
         if let Some(next) = &list.next {
             out.progress(&format!("for older ones: --after {next}"));
@@ -102,45 +87,31 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 
 /// Returns the table. Its first column is what `-o name` prints.
 fn table(out: &Output, entries: &[AuditEntry], now: Timestamp) -> TextTable {
-    let wide = out.format == Format::Wide;
-    let mut header = vec!["VERB", "FUNCTION", "USER", "WHEN", "RESULT", "N"];
-    if wide {
-        header.extend(["TIME", "RUN", "UID", "PID", "PROGRAM", "TOOK"]);
-    }
-    let mut table = TextTable::new(&header);
-    for entry in entries {
+    let heads: (&[_], &[_]) = (
+        &["VERB", "FUNCTION", "USER", "WHEN", "RESULT", "N"],
+        &["TIME", "RUN", "UID", "PID", "PROGRAM", "TOOK"],
+    );
+    let tone = |entry: &AuditEntry| bad_if(entry.refused);
+    widening(out, heads, entries, tone, |entry| {
         let result = match (entry.status, &entry.code) {
             (Some(status), Some(code)) => format!("{status} {code}"),
             (Some(status), None) => status.to_string(),
             (None, _) => String::new(),
         };
-        let mut cells = vec![
+        let refused = if entry.refused { "refused " } else { "" };
+        vec![
             entry.verb.clone(),
             entry.function.as_ref().map(ToString::to_string).unwrap_or_default(),
             entry.user.clone().unwrap_or_else(|| entry.uid.to_string()),
             distance(Some(&entry.time), now),
-            if entry.refused {
-                format!("refused {result}")
-            } else {
-                result
-            },
+            format!("{refused}{result}"),
             entry.count.to_string(),
-        ];
-        if wide {
-            cells.extend([
-                out.instant(&entry.time),
-                entry.invocation.map(short).unwrap_or_default(),
-                entry.uid.to_string(),
-                entry.pid.map(|pid| pid.to_string()).unwrap_or_default(),
-                entry.exe.clone().unwrap_or_default(),
-                crate::text::duration(Some(took_ms(entry))),
-            ]);
-        }
-        table.row(if entry.refused { Tone::Bad } else { Tone::Plain }, cells);
-    }
-    table
-}
-
-fn took_ms(entry: &AuditEntry) -> f64 {
-    fnd_core::api::milliseconds(entry.duration_us)
+            out.instant(&entry.time),
+            entry.invocation.map(short).unwrap_or_default(),
+            entry.uid.to_string(),
+            entry.pid.map(|pid| pid.to_string()).unwrap_or_default(),
+            entry.exe.clone().unwrap_or_default(),
+            duration(Some(milliseconds(entry.duration_us))),
+        ]
+    })
 }

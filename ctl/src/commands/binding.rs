@@ -1,17 +1,19 @@
 //! `fndctl binding [list|new|rm]`: service bindings, directories of files in the form of servicebinding.io, which
 //! functions name in `bindings`. No value is shown; secret ones are read from standard input or a file.
 
+use crate::common::failed_or_denied;
+use crate::common::reread::{configuration, reread, used_by};
+use crate::common::tables::{bad_if, toned};
+use crate::common::write;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::local::LocalPlaces;
-use crate::output::{Output, TextTable, Tone};
 use crate::secrets::{users, values};
 use clap::Subcommand;
 use fnd_wire::trust::is_secret;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -62,12 +64,7 @@ enum BindingVerb {
     },
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct BindingList {
-    bindings: Vec<ListedBinding>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct ListedBinding {
     name: String,
     /// Absent: a function names the binding, but there is none.
@@ -79,7 +76,7 @@ struct ListedBinding {
 }
 
 /// The stored or removed binding, as `-o json` prints it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct ChangedBinding {
     name: String,
     directory: String,
@@ -90,11 +87,7 @@ struct ChangedBinding {
 /// # Errors
 /// The binding can't be stored, or there is one already.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let config = match args.config {
-        Some(config) => std::path::absolute(&config).unwrap_or(config),
-        None => LocalPlaces::of(context.user)?.config,
-    };
-    let all = config.with_file_name("bindings");
+    let all = configuration(context, args.config)?.with_file_name("bindings");
     match args.what.unwrap_or(BindingVerb::List) {
         BindingVerb::List => list(context, &all).await,
         BindingVerb::New { name, entries, force } => {
@@ -149,9 +142,8 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     if dir.exists() && !force {
         let message = format!("there is a service binding `{name}` already");
-        return Err(
-            CommandFailure::usage(message).help("--force changes the entries that you name, and keeps the others")
-        );
+        let help = "--force changes the entries that you name, and keeps the others";
+        return Err(CommandFailure::usage(message).help(help));
     }
     // The specification of service bindings requires this entry (servicebinding.io).
     if !dir.join("type").exists() && entries.iter().all(|(key, _)| key != "type") {
@@ -160,15 +152,7 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
     }
     let write = |dir: &Path| {
         for (key, value) in entries {
-            // A name with a dot in front is no entry, so a file that a killed process leaves here is not listed.
-            let mode = Permissions::from_mode(0o400);
-            let mut file = tempfile::Builder::new()
-                .prefix(".new-")
-                .permissions(mode)
-                .tempfile_in(dir)?;
-            file.write_all(value)?;
-            file.as_file().sync_all()?;
-            file.persist(dir.join(key)).map_err(|error| error.error)?;
+            write::whole(&dir.join(key), value, 0o400)?;
         }
         File::open(dir)?.sync_all()
     };
@@ -193,26 +177,15 @@ fn store(all: &Path, dir: &Path, entries: &[(String, Vec<u8>)], force: bool) -> 
 
 /// Has fnd read the bindings again, and prints what happened.
 async fn report(context: &Context, name: &str, dir: &Path, what: &str) -> Result<Exit, CommandFailure> {
-    // fnd may not run; it reads the binding when it starts.
-    let reloaded = context.client.post("/v1/reload").await;
-    let users = match &reloaded {
-        Ok(_) => users::of_all(context, users::bindings).await.ok(),
-        Err(_) => None,
-    };
+    let (used_by, used) = reread(context, name, users::bindings).await;
     let changed = ChangedBinding {
         name: name.to_owned(),
         directory: dir.display().to_string(),
-        used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
+        used_by,
     };
-    let body = serde_json::to_vec(&changed).unwrap_or_default(); // its keys are text
-    context.out.answer(&body, |changed: &ChangedBinding, out: &Output| {
+    context.made(&changed, |out| {
         out.remark(&format!("`{}` {what}", changed.directory))?;
-        out.remark(&match (&changed.used_by, &reloaded) {
-            (None, Err(failure)) => format!("fnd was not asked to read it: {}", failure.message),
-            (None, Ok(_)) => "fnd has read it again".to_owned(),
-            (Some(users), _) if users.is_empty() => "nothing uses it yet".to_owned(),
-            (Some(users), _) => format!("used by {}", users.join(", ")),
-        })
+        out.remark(&used)
     })
 }
 
@@ -220,7 +193,6 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
     // Without fnd the command still lists the files. Only the column of users is unknown then.
     let users = users::of_all(context, users::bindings).await.ok();
     let mut found: BTreeMap<String, ListedBinding> = BTreeMap::new();
-    let used_by = |name: &str| users.as_ref().map(|users| users.get(name).cloned().unwrap_or_default());
     let there = match fs::read_dir(all) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         entries => names(entries.map_err(|error| failed(&error, "read", all))?),
@@ -228,36 +200,25 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
     // A binding that a function names belongs in the list even if its directory is not there.
     for name in users.iter().flat_map(BTreeMap::keys).chain(&there) {
         let dir = all.join(name);
-        let kind = fs::read_to_string(dir.join("type"))
-            .ok()
-            .map(|kind| kind.trim().to_owned());
-        let entries = fs::read_dir(&dir).map(names).unwrap_or_default();
+        let kind = fs::read_to_string(dir.join("type")).ok();
+        let users = users.as_ref();
         let listed = ListedBinding {
             name: name.clone(),
-            r#type: kind,
-            entries,
-            used_by: used_by(name),
+            r#type: kind.map(|kind| kind.trim().to_owned()),
+            entries: fs::read_dir(&dir).map(names).unwrap_or_default(),
+            used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
         };
         found.insert(name.clone(), listed);
     }
-    let list = BindingList {
-        bindings: found.into_values().collect(),
-    };
-    let body = serde_json::to_vec(&list).unwrap_or_default(); // its keys are text
-    context.out.answer(&body, |list: &BindingList, out: &Output| {
-        let mut table = TextTable::new(&["BINDING", "TYPE", "ENTRIES", "USED BY"]);
-        for binding in &list.bindings {
-            let tone = if binding.r#type.is_some() {
-                Tone::Plain
-            } else {
-                Tone::Bad
-            };
+    let list: Vec<&ListedBinding> = found.values().collect();
+    context.made(&BTreeMap::from([("bindings", &list)]), |out| {
+        let tone = |binding: &ListedBinding| bad_if(binding.r#type.is_none());
+        let heads = ["BINDING", "TYPE", "ENTRIES", "USED BY"];
+        out.table(&toned(heads, found.values(), tone, |binding| {
             let kind = binding.r#type.clone().unwrap_or_else(|| "missing".to_owned());
-            let users = binding.used_by.as_ref();
-            let users = users.map_or_else(|| "?".to_owned(), |users| users.join(","));
-            table.row(tone, [binding.name.clone(), kind, binding.entries.join(","), users]);
-        }
-        out.table(&table)?;
+            let users = used_by(binding.used_by.as_ref());
+            [binding.name.clone(), kind, binding.entries.join(","), users]
+        }))?;
         if users.is_none() {
             out.aside("fnd does not answer, so the functions that use the bindings are not known");
         }
@@ -267,23 +228,16 @@ async fn list(context: &Context, all: &Path) -> Result<Exit, CommandFailure> {
 
 /// Returns the valid names in a directory, sorted.
 fn names(entries: fs::ReadDir) -> Vec<String> {
-    let mut found: Vec<String> = entries
+    let names = entries
         .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| is_secret(name))
-        .collect();
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let mut found: Vec<String> = names.filter(|name| is_secret(name)).collect();
     found.sort();
     found
 }
 
 fn failed(error: &io::Error, what: &str, path: &Path) -> CommandFailure {
-    let message = format!("failed to {what} `{}`: {error}", path.display());
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            CommandFailure::new(Exit::NotAllowed, message).help("run it as root, with sudo")
-        }
-        _ => CommandFailure::failed(message),
-    }
+    failed_or_denied(what, path, error, "run it as root, with sudo")
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::health::{self, ChosenPlaces, program};
 use fnd_core::json::visit_members;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
@@ -31,16 +30,6 @@ const HIDDEN: [&str; 6] = ["env", "data", "context", "message", "result", "args"
 pub(crate) struct Args {
     /// The archive to write: a file that does not exist yet [default: fnd-bundle-TIME.tar].
     file: Option<PathBuf>,
-}
-
-/// An archive that was made.
-#[derive(Debug, Serialize, Deserialize)]
-struct MadeBundle {
-    file: String,
-    /// The files in it.
-    files: Vec<String>,
-    /// The parts that could not be read, with reasons.
-    left_out: Vec<String>,
 }
 
 /// # Errors
@@ -66,31 +55,24 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let written = archive.into_inner().and_then(|file| file.sync_all());
     written.map_err(|error| failed("write", &path, &error))?;
-    let made = MadeBundle {
-        file: path.display().to_string(),
-        files: parts.into_iter().map(|(name, _)| name).collect(),
-        left_out,
-    };
-    let body = serde_json::to_vec(&made).unwrap_or_default(); // texts
-    context.out.answer(&body, |made: &MadeBundle, out| {
-        made.left_out
-            .iter()
-            .for_each(|what| out.aside(&format!("left out: {what}")));
-        out.line(&format!("{}: {}", made.file, made.files.join(", ")))
+    let file = path.display().to_string();
+    let files: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
+    let made = json!({"file": file, "files": files, "left_out": left_out});
+    context.made(&made, |out| {
+        let left_out = left_out.iter();
+        left_out.for_each(|what| out.aside(&format!("left out: {what}")));
+        out.line(&format!("{file}: {}", files.join(", ")))
     })
 }
 
 /// Returns the parts by name, and those that could not be read.
 async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
-    let mut parts = vec![(
-        "fndctl-version.txt".to_owned(),
-        env!("CARGO_PKG_VERSION").as_bytes().to_vec(),
-    )];
-    let mut left_out = Vec::new();
+    let (mut parts, mut left_out) = (Vec::new(), Vec::new());
     let mut take = |name: &str, part: Result<Vec<u8>, String>| match part {
         Ok(bytes) => parts.push((name.to_owned(), bytes)),
         Err(why) => left_out.push(format!("{name}: {why}")),
     };
+    take("fndctl-version.txt", Ok(env!("CARGO_PKG_VERSION").into()));
     for (name, path) in [
         ("status.json", "/v1/status"),
         ("config.json", "/v1/config"),
@@ -99,45 +81,32 @@ async fn gather(context: &Context) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
         ("metrics.txt", "/metrics"),
     ] {
         context.out.progress(&format!("{name} ..."));
-        // Each answer is read line by line, so that events and whole documents pass through the same `hide`.
-        let reply = context.client.stream(path).await;
-        take(
-            name,
-            match reply {
-                Ok(mut lines) => all(&mut lines).await,
-                Err(failure) => Err(failure.message),
-            },
-        );
+        take(name, all(context, path).await.map_err(|failure| failure.message));
     }
     context.out.progress("doctor.json ...");
     let findings = health::findings(context, ChosenPlaces::default()).await;
-    take(
-        "doctor.json",
-        findings
-            .map_err(|failure| failure.message)
-            .and_then(|findings| serde_json::to_vec_pretty(&findings).map_err(|error| error.to_string())),
-    );
+    let findings = findings.map_err(|failure| failure.message);
+    let text = |findings| serde_json::to_vec_pretty(&findings).map_err(|error| error.to_string());
+    take("doctor.json", findings.and_then(text));
     context.out.progress("log.txt ...");
     let units = ["-u", "fnd.service", "-u", "fnd-spawner.service"];
     // Only JSON has the fields by which output of functions is recognized.
     let form = ["--no-pager", "-n", LINES, "-o", "json"];
     let journal = program::output("journalctl", &[&units[..], &form[..]].concat()).await;
     take("log.txt", journal.map(|lines| own_lines(&lines).into_bytes()));
-    take(
-        "machine.txt",
-        program::output("uname", &["-a"]).await.map(String::into_bytes),
-    );
-    take(
-        "os-release.txt",
-        std::fs::read("/etc/os-release").map_err(|error| error.to_string()),
-    );
+    let machine = program::output("uname", &["-a"]).await;
+    take("machine.txt", machine.map(String::into_bytes));
+    let system = std::fs::read("/etc/os-release");
+    take("os-release.txt", system.map_err(|error| error.to_string()));
     (parts, left_out)
 }
 
-/// Returns an answer, line by line, with the secret members hidden.
-async fn all(lines: &mut crate::client::BodyPieces) -> Result<Vec<u8>, String> {
+/// Returns an answer with the secret members hidden. It is read line by line, so that events and whole documents pass through
+/// the same `hide`.
+async fn all(context: &Context, path: &str) -> Result<Vec<u8>, CommandFailure> {
+    let mut lines = context.client.stream(path).await?;
     let mut bytes = Vec::new();
-    while let Some(line) = lines.line().await.map_err(|failure| failure.message)? {
+    while let Some(line) = lines.line().await? {
         match serde_json::from_slice::<Value>(&line) {
             Ok(mut document) => {
                 hide(&mut document);
@@ -189,7 +158,6 @@ fn own_lines(journal: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn payloads_output_and_results_are_hidden() {

@@ -1,6 +1,5 @@
 //! `fndctl canary F`: a release that gets a share of the calls.
 
-use crate::client::request;
 use crate::common::candidates;
 use crate::common::releases;
 use crate::context::{Context, function_path};
@@ -9,8 +8,6 @@ use crate::output::Output;
 use crate::text::distance;
 use fnd_core::api::{CanaryView, ReleaseChanged};
 use fnd_core::lifecycle::release::{ReleaseState, short};
-use hyper::Method;
-use hyper::body::Bytes;
 use jiff::Timestamp;
 
 #[derive(Debug, clap::Args)]
@@ -55,8 +52,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         context.out.progress("waiting until the release serves");
         context.client.post(&format!("{path}/promote")).await?
     } else if args.stop {
-        let request = request(Method::DELETE, &format!("{path}/canary"), &[], Bytes::new())?;
-        context.client.send(request).await?
+        context.delete(&format!("{path}/canary")).await?
     } else {
         return show(context, function).await;
     };
@@ -74,14 +70,10 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 
 async fn show(context: &Context, function: &str) -> Result<Exit, CommandFailure> {
     let list = releases::of(context, function).await?;
-    let body = serde_json::to_vec(&list.canary).unwrap_or_default(); // texts and numbers only
-    context
-        .out
-        .document(&body, |canary: &Option<CanaryView>, out| match canary {
-            None => out.remark(&format!("{function}: none of its releases is a canary")),
-            Some(canary) => print(function, canary, out),
-        })?;
-    Ok(Exit::Fine)
+    context.made(&list.canary, |out| match &list.canary {
+        None => out.remark(&format!("{function}: none of its releases is a canary")),
+        Some(canary) => print(function, canary, out),
+    })
 }
 
 fn print(function: &str, canary: &CanaryView, out: &Output) -> Result<(), CommandFailure> {

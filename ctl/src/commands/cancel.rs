@@ -6,14 +6,14 @@ use crate::common::names::expand;
 use crate::common::runs::{find, newest};
 use crate::context::{Context, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use fnd_core::api::{Changed, InvocationList};
+use crate::output::parse;
+use fnd_core::api::Changed;
 use fnd_core::records::outcome::RunState;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A cancelled run of a service starts the service anew; `fndctl disable F` ends it.\n\nExamples:\n  \
+    after_help = "A cancelled run of a service starts the service anew; `fndctl stop F` ends it.\n\nExamples:\n  \
     fndctl cancel 456789abcdef\n  \
     fndctl cancel --last hello\n  \
     fndctl cancel --all hello 'web/*'        their waiting and running runs"
@@ -40,13 +40,6 @@ const UNFINISHED: [RunState; 4] = [
     RunState::Running,
 ];
 
-/// A run whose end was requested, in the form of `-o json`.
-#[derive(Debug, Serialize, Deserialize)]
-struct Cancelled {
-    id: String,
-    state: String,
-}
-
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -54,29 +47,24 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     // One run has the answer of the API, several have a list.
     if let ([id], true) = (ids.as_slice(), args.all.is_empty()) {
         let reply = context.client.post(&format!("{}/cancel", invocation_path(id))).await?;
-        context.out.document(&reply.body, |changed: &Changed, out| {
+        return context.out.answer(&reply.body, |changed: &Changed, out| {
             out.remark(&format!("{id}: {}", changed.state))
-        })?;
-        return Ok(Exit::Fine);
+        });
     }
     let mut done = Vec::new();
     for id in ids {
         match context.client.post(&format!("{}/cancel", invocation_path(&id))).await {
             Ok(reply) => {
-                let changed: Result<Changed, _> = serde_json::from_slice(&reply.body);
-                let state = changed.map(|changed| changed.state).unwrap_or_default();
-                done.push(Cancelled { id, state });
+                // It is done, and the other runs must not stay because one answer cannot be read.
+                let state = parse::<Changed>(&reply.body).map(|changed| changed.state);
+                done.push((id, state.unwrap_or_default()));
             }
             // It has ended since it was listed.
             Err(failure) if failure.exit == Exit::NoSuchThing && !args.all.is_empty() => {}
             Err(failure) => return Err(failure),
         }
     }
-    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.answer(&body, |done: &Vec<Cancelled>, out| {
-        done.iter()
-            .try_for_each(|one| out.remark(&format!("{}: {}", one.id, one.state)))
-    })
+    context.became("id", &done)
 }
 
 /// Returns the whole ids of the runs that the command line names.
@@ -104,11 +92,7 @@ async fn unfinished(context: &Context, typed: &[String]) -> Result<Vec<String>, 
                 limit: Some(u32::MAX),
                 ..Filter::default()
             };
-            let runs = RunFilter::new(&filter, now)?
-                .all(context, "/v1/invocations", |page: InvocationList| {
-                    (page.invocations, page.next)
-                })
-                .await?;
+            let runs = RunFilter::new(&filter, now)?.runs(context).await?;
             ids.extend(runs.iter().map(|run| run.id.to_string()));
         }
         // A function that was deleted may still have runs. One that never was has none.

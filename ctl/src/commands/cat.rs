@@ -8,6 +8,7 @@ use crate::output::Format;
 use fnd_manifest::check::{CheckedFiles as _, Disk};
 use fnd_manifest::regular_file;
 use fnd_wire::archive;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Most files of an archive that are listed.
@@ -29,44 +30,36 @@ pub(crate) struct Args {
 /// There is no such function, or its files cannot be read.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let source = FunctionSource::of(context, &args.function, "cat").await?;
-    let asked = ("cat", args.function.as_str());
-    let paths = source
-        .files()
-        .map_err(|error| refused("read", &source.path, &error, asked))?;
+    let failed = |path: &Path, error: &io::Error| refused("read", path, error, ("cat", &args.function));
+    let paths = source.files().map_err(|error| failed(&source.path, &error))?;
     let out = &context.out;
     // Names are printed before the files are read, since the caller may not be allowed to read them.
     if out.format == Format::Name {
-        paths
-            .iter()
-            .try_for_each(|path| out.line(&path.display().to_string()))?;
-        return Ok(Exit::Fine);
+        let mut names = paths.iter().map(|path| path.display().to_string());
+        return names.try_for_each(|name| out.line(&name)).map(|()| Exit::Fine);
     }
-    let read = |path: &PathBuf| {
-        regular_file::read(path)
-            .map(|bytes| (path.clone(), bytes))
-            .map_err(|error| refused("read", path, &error, asked))
-    };
-    let files = paths.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let mut files = Vec::new();
+    for path in paths {
+        let bytes = regular_file::read(&path).map_err(|error| failed(&path, &error))?;
+        files.push((path, bytes));
+    }
+    // An archive is no text, so the names of its files stand for it.
+    let archive = |path: &PathBuf| source.archive().filter(|_| *path == source.path);
     match out.format {
         Format::Raw => {
             // Only the code is printed: of several files, a reader could not tell where one ends.
-            let code = files
-                .iter()
-                .find(|(path, _)| !source.is_directory || *path == source.manifest);
+            let is_code = |path: &PathBuf| !source.is_directory || *path == source.manifest;
+            let code = files.iter().find(|(path, _)| is_code(path));
             out.raw(code.map(|(_, bytes)| bytes.as_slice()).unwrap_or_default())?;
         }
         Format::Json | Format::Yaml => {
             let list = files.iter().map(|(path, bytes)| {
-                // An archive is no text, so the names of its files stand for it.
-                let archive = source.archive().filter(|_| *path == source.path);
-                let text = archive.map_or_else(
-                    || String::from_utf8_lossy(bytes).into_owned(),
-                    |format| listed(path, format),
-                );
+                let text = || String::from_utf8_lossy(bytes).into_owned();
+                let text = archive(path).map_or_else(text, |format| listed(path, format));
                 serde_json::json!({"path": path.display().to_string(), "text": text})
             });
-            let body = serde_json::json!({"function": args.function, "files": list.collect::<Vec<_>>()}).to_string();
-            out.document(body.as_bytes(), |_: &serde_json::Value, _| Ok(()))?;
+            let document = serde_json::json!({"function": args.function, "files": list.collect::<Vec<_>>()});
+            context.made(&document, |_| Ok(()))?;
         }
         Format::Table | Format::Wide | Format::Name => {
             for (number, (path, bytes)) in files.iter().enumerate() {
@@ -74,8 +67,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                     out.line("")?;
                 }
                 out.heading(&format!("# {}", path.display()))?;
-                match source.archive().filter(|_| *path == source.path) {
-                    Some(format) => context.out.line(&listed(path, format))?,
+                match archive(path) {
+                    Some(format) => out.line(&listed(path, format))?,
                     None => show(context, bytes)?,
                 }
             }
@@ -92,12 +85,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 fn listed(path: &Path, format: archive::Format) -> String {
     match Disk.unpack(&path.display().to_string(), format) {
         Ok(files) => {
-            let mut names: Vec<&str> = files
-                .iter()
-                .map(|file| file.path.as_str())
-                // One name more than is shown tells whether names are left out.
-                .take(NAMES_MAX + 1)
-                .collect();
+            let names = files.iter().map(|file| file.path.as_str());
+            // One name more than is shown tells whether names are left out.
+            let mut names: Vec<&str> = names.take(NAMES_MAX + 1).collect();
             if names.len() > NAMES_MAX {
                 names[NAMES_MAX] = "...";
             }

@@ -1,23 +1,22 @@
 //! `fndctl dead-letters [list|show|redrive|drop]`: asynchronous runs that failed for good.
 
-use crate::client::request;
+use crate::common::answers::fields;
 use crate::common::candidates;
 use crate::common::filter::{Filter, RunFilter};
+use crate::common::results::queued;
 use crate::common::runs::{end_of_id, only};
+use crate::common::tables::{plain, widening};
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{Output, TextTable, Tone, escape};
-use crate::text::short;
-use crate::text::{distance, size};
+use crate::output::{Format, Output, escape};
+use crate::text::{distance, short, size};
 use clap::Subcommand;
-use fnd_core::api::{Changed, DeadLetter, DeadLetterList, InvocationView, LogLine, LogList, Queued};
+use fnd_core::api::{DeadLetter, DeadLetterList, InvocationView, LogLine, LogList};
 use fnd_wire::ids::InvocationId;
 use fnd_wire::units::counted;
-use hyper::Method;
-use hyper::body::Bytes;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -119,34 +118,26 @@ async fn find(context: &Context, filter: &Filter, now: Timestamp) -> Result<Dead
 async fn list(context: &Context, filter: &Filter) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let found = find(context, filter, now).await?;
-    let body = serde_json::to_vec(&found).unwrap_or_default(); // as it was read
-    context.out.answer(&body, |list: &DeadLetterList, out| {
-        let mut header = vec!["ID", "FUNCTION", "REASON", "ENDED", "TRIES", "PAYLOAD"];
-        if out.format == Format::Wide {
-            header.extend(["TRIGGER", "MESSAGE"]);
-        }
-        let mut table = TextTable::new(&header);
-        for letter in &list.dead_letters {
+    context.made(&found, |out| {
+        let heads: (&[_], &[_]) = (
+            &["ID", "FUNCTION", "REASON", "ENDED", "TRIES", "PAYLOAD"],
+            &["TRIGGER", "MESSAGE"],
+        );
+        out.table(&widening(out, heads, &found.dead_letters, plain, |letter| {
             let run = &letter.invocation;
-            let mut cells = vec![
-                if out.format == Format::Table {
-                    short(run.id)
-                } else {
-                    run.id.to_string()
-                },
+            let is_short = out.format == Format::Table;
+            vec![
+                if is_short { short(run.id) } else { run.id.to_string() },
                 run.function.to_string(),
                 run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
                 distance(run.ended_at.as_deref(), now),
                 run.attempts.to_string(),
                 payload(letter, 40),
-            ];
-            if out.format == Format::Wide {
-                cells.extend([run.trigger.as_str().to_owned(), run.message.clone()]);
-            }
-            table.row(Tone::Plain, cells);
-        }
-        out.table(&table)?;
-        if let Some(next) = &list.next {
+                run.trigger.as_str().to_owned(),
+                run.message.clone(),
+            ]
+        }))?;
+        if let Some(next) = &found.next {
             out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
@@ -172,11 +163,10 @@ fn payload(letter: &DeadLetter, most: usize) -> String {
 }
 
 /// A dead letter with its last output, in the form of `-o json`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct ShownDeadLetter {
     #[serde(flatten)]
     letter: DeadLetter,
-    /// The last lines.
     output: Vec<LogLine>,
 }
 
@@ -189,24 +179,18 @@ async fn show(context: &Context, typed: &One) -> Result<Exit, CommandFailure> {
         },
         (None, last) => newest(context, last.as_ref().and_then(Option::as_deref)).await?,
     };
-    let run = invocation_path(&id);
-    let reply = context.client.get(&letter_path(&id)).await?;
-    let unreadable = |error| CommandFailure::usage(format!("failed to read fnd's answer: {error}"));
-    let letter: DeadLetter = serde_json::from_slice(&reply.body).map_err(unreadable)?;
-    let reply = context.client.get(&format!("{run}/logs?limit={LINES}")).await?;
-    let output: LogList = serde_json::from_slice(&reply.body).map_err(unreadable)?;
-    let shown = ShownDeadLetter {
-        letter,
-        output: output.lines,
-    };
-    let body = serde_json::to_vec(&shown).map_err(unreadable)?;
-    context.out.answer(&body, one)
+    let letter = context.read(&letter_path(&id)).await?;
+    let path = format!("{}/logs?limit={LINES}", invocation_path(&id));
+    let LogList { lines: output } = context.read(&path).await?;
+    let shown = ShownDeadLetter { letter, output };
+    context.made(&shown, |out| one(&shown, out))
 }
 
 fn one(shown: &ShownDeadLetter, out: &Output) -> Result<(), CommandFailure> {
     let run = &shown.letter.invocation;
     let reason = run.reason.map_or("-".to_owned(), |reason| reason.to_string());
-    for (name, value) in [
+    let ended = run.ended_at.as_deref().map(|text| out.instant(text));
+    let lines = [
         ("id", run.id.to_string()),
         ("function", run.function.to_string()),
         ("reason", reason),
@@ -214,26 +198,17 @@ fn one(shown: &ShownDeadLetter, out: &Output) -> Result<(), CommandFailure> {
         ("trigger", run.trigger.as_str().to_owned()),
         ("attempts", run.attempts.to_string()),
         ("accepted", out.instant(&run.accepted_at)),
-        (
-            "ended",
-            run.ended_at
-                .as_deref()
-                .map(|text| out.instant(text))
-                .unwrap_or_default(),
-        ),
+        ("ended", ended.unwrap_or_default()),
         ("type", shown.letter.content_type.clone().unwrap_or("-".to_owned())),
         ("payload", payload(&shown.letter, usize::MAX)),
-    ] {
-        out.line(&format!("{name:13} {}", escape(&value, false)))?;
-    }
+    ];
+    fields(out, lines)?;
     if shown.output.is_empty() {
         return Ok(());
     }
     out.line("")?;
-    shown
-        .output
-        .iter()
-        .try_for_each(|line| out.line(&escape(&line.text, false)))
+    let mut lines = shown.output.iter();
+    lines.try_for_each(|line| out.line(&escape(&line.text, false)))
 }
 
 fn letter_path(id: &str) -> String {
@@ -263,21 +238,19 @@ async fn newest(context: &Context, function: Option<&str>) -> Result<String, Com
         ..Filter::default()
     };
     let found = find(context, &newest, Timestamp::now()).await?.dead_letters;
-    found
-        .first()
-        .map(|letter| letter.invocation.id.to_string())
-        .ok_or_else(|| {
-            let message = match function {
-                Some(function) => format!("there is no dead letter of a function `{function}`"),
-                None => "there are no dead letters".to_owned(),
-            };
-            CommandFailure::new(Exit::NoSuchThing, message)
-        })
+    let id = found.first().map(|letter| letter.invocation.id.to_string());
+    id.ok_or_else(|| {
+        let message = match function {
+            Some(function) => format!("there is no dead letter of a function `{function}`"),
+            None => "there are no dead letters".to_owned(),
+        };
+        CommandFailure::new(Exit::NoSuchThing, message)
+    })
 }
 
 /// Returns the ids of the selected dead letters. The command line may have an id, or the end of one, in the place of the
 /// function: a dead letter's function is meant first.
-async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFailure> {
+async fn ids(context: &Context, which: Which) -> Result<Vec<String>, CommandFailure> {
     if let Some(last) = &which.last {
         return Ok(vec![newest(context, last.as_deref()).await?]);
     }
@@ -293,19 +266,9 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
             }
         }
     }
-    let filter = &which.filter;
+    let filter = which.filter;
     // A limit alone is no selection: nobody knows which dead letters it would take.
-    let narrowed = [
-        &filter.function,
-        &filter.state,
-        &filter.reason,
-        &filter.trigger,
-        &filter.version,
-    ];
-    let narrowed = narrowed.iter().any(|option| option.is_some())
-        || [&filter.text, &filter.since, &filter.until]
-            .iter()
-            .any(|option| option.is_some());
+    let narrowed = filter.function.is_some() || filter.narrows();
     // Exactly one of the two: without a filter, a person must say `--all`, so that nobody means all by mistake.
     if which.all == narrowed {
         let what = if which.all {
@@ -318,15 +281,7 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
     // The default limit is for lists that people read. Here a filter means every dead letter that it matches.
     let everything = Filter {
         limit: Some(filter.limit.unwrap_or(u32::MAX)),
-        function: filter.function.clone(),
-        state: filter.state.clone(),
-        reason: filter.reason.clone(),
-        trigger: filter.trigger.clone(),
-        version: filter.version.clone(),
-        text: filter.text.clone(),
-        since: filter.since.clone(),
-        until: filter.until.clone(),
-        after: filter.after.clone(),
+        ..filter
     };
     let found = find(context, &everything, Timestamp::now()).await?;
     // Oldest first: in the order in which they were accepted.
@@ -334,42 +289,33 @@ async fn ids(context: &Context, which: &Which) -> Result<Vec<String>, CommandFai
     Ok(letters.map(|letter| letter.invocation.id.to_string()).collect())
 }
 
-/// The result of redriving one dead letter.
-#[derive(Debug, Serialize, Deserialize)]
-struct Redriven {
-    /// The dead letter.
-    id: String,
-    /// The new run.
-    redriven_as: String,
-}
-
 async fn redrive(context: &Context, which: Which) -> Result<Exit, CommandFailure> {
-    let ids = ids(context, &which).await?;
+    let ids = ids(context, which).await?;
     let alone = ids.len() == 1;
     let mut done = Vec::new();
     // A function that is gone does not keep the other dead letters from being redriven.
     let mut left = Vec::new();
     for id in ids {
         match redrive_one(context, &id).await {
-            Ok(queued) => done.push(Redriven {
-                id,
-                redriven_as: queued,
-            }),
+            Ok(run) => done.push((id, run)),
             // Its function is gone.
             Err(failure) if failure.unknown.is_some() && !alone => left.push(failure),
             // Another client has redriven or dropped it already.
             Err(failure) if failure.exit == Exit::NoSuchThing && !alone => {}
-            Err(mut failure) => {
-                if !alone {
-                    failure.message = format!("{} (after {} were redriven)", failure.message, done.len());
-                }
-                return Err(failure);
-            }
+            Err(failure) if alone => return Err(failure),
+            Err(failure) => return Err(stopped(failure, done.len(), "redriven")),
         }
     }
-    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.document(&body, |done: &Vec<Redriven>, out| {
-        done.iter().try_for_each(|one| out.line(&redriven(out, one)))?;
+    let document = |(id, run): &(String, String)| json!({"id": id, "redriven_as": run});
+    let documents: Vec<Value> = done.iter().map(document).collect();
+    context.made(&documents, |out| {
+        for (id, run) in &done {
+            // With `-q` only the id of the new run is printed.
+            match out.format {
+                Format::Name => out.line(run)?,
+                _ => out.line(&format!("{id}  redriven as {run}"))?,
+            }
+        }
         if !alone {
             out.progress(&format!("{} redriven", done.len()));
         }
@@ -379,20 +325,15 @@ async fn redrive(context: &Context, which: Which) -> Result<Exit, CommandFailure
     let Some(mut failure) = left.into_iter().next() else {
         return Ok(Exit::Fine);
     };
-    failure.message = format!(
-        "{}; {} stay",
-        failure.message,
-        counted(count, "dead letter", "dead letters")
-    );
+    let letters = counted(count, "dead letter", "dead letters");
+    failure.message = format!("{}; {letters} stay", failure.message);
     Err(failure)
 }
 
-/// Returns a redriven dead letter as a line; with `-q` the id of its new run.
-fn redriven(out: &Output, one: &Redriven) -> String {
-    match out.format {
-        Format::Name => one.redriven_as.clone(),
-        _ => format!("{}  redriven as {}", one.id, one.redriven_as),
-    }
+/// Returns the failure of one of several dead letters, which says how many were done before.
+fn stopped(mut failure: CommandFailure, done: usize, what: &str) -> CommandFailure {
+    failure.message = format!("{} (after {done} were {what})", failure.message);
+    failure
 }
 
 /// Redrives one dead letter. If there are more dead letters than the queue of the function has room for, this waits for
@@ -402,13 +343,7 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, CommandFailu
     let mut waited = 0;
     loop {
         match context.client.post(&path).await {
-            Ok(reply) => {
-                let queued: Result<Queued, _> = serde_json::from_slice(&reply.body);
-                let queued = queued.map_err(|error| {
-                    CommandFailure::usage(format!("failed to read the id in fnd's answer: {error}"))
-                })?;
-                return Ok(queued.id.to_string());
-            }
+            Ok(reply) => return queued(&reply.body),
             Err(failure) if failure.exit == Exit::Busy && waited < PATIENCE => {
                 waited += 1;
                 context.out.progress(&format!("waiting for room: {}", failure.message));
@@ -421,29 +356,17 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, CommandFailu
 }
 
 async fn discard(context: &Context, which: Which) -> Result<Exit, CommandFailure> {
-    let ids = ids(context, &which).await?;
+    let ids = ids(context, which).await?;
     let alone = ids.len() == 1;
     let mut done = 0_usize;
     for id in ids {
-        let request = request(Method::DELETE, &letter_path(&id), &[], Bytes::new())?;
-        match context.client.send(request).await {
+        match context.delete(&letter_path(&id)).await {
             Ok(_) => done += 1,
             // Another client has redriven or dropped it already.
             Err(failure) if failure.exit == Exit::NoSuchThing && !alone => {}
-            Err(mut failure) => {
-                if !alone {
-                    failure.message = format!("{} (after {done} were dropped)", failure.message);
-                }
-                return Err(failure);
-            }
+            Err(failure) if alone => return Err(failure),
+            Err(failure) => return Err(stopped(failure, done, "dropped")),
         }
     }
-    let state = Changed {
-        state: format!("dropped {done}"),
-    };
-    let body = serde_json::to_vec(&state).unwrap_or_default(); // a text
-    context
-        .out
-        .document(&body, |changed: &Changed, out| out.remark(&changed.state))?;
-    Ok(Exit::Fine)
+    context.changed(format!("dropped {done}"))
 }

@@ -1,13 +1,12 @@
 //! `fndctl diff F [A] [B]`: the difference of two releases, manifest and code.
 
-use crate::client::encode;
 use crate::common::candidates;
 use crate::common::releases;
-use crate::context::{Context, function_path};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::{ReleaseFile, ReleaseFiles, ReleaseList};
 use fnd_core::lifecycle::release::{ReleaseState, short};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use similar::TextDiff;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,7 +34,7 @@ pub(crate) struct Args {
 }
 
 /// The difference of two releases, in the form of `-o json`.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct ReleaseDiff {
     from: String,
     to: String,
@@ -43,7 +42,7 @@ struct ReleaseDiff {
 }
 
 /// A file that differs.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct ChangedFile {
     path: String,
     /// `added`, `removed`, `changed` or `mode`.
@@ -55,24 +54,20 @@ struct ChangedFile {
 /// # Errors
 /// There is no such release, or the daemon cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let path = function_path(&args.function)?;
+    let function = &args.function;
     let (from, to) = match (args.from, args.to) {
         (Some(from), Some(to)) => (from, to),
         // B alone cannot be given, since the first word is A.
-        (from, _) => {
-            let list = releases::of(context, &args.function).await?;
-            let (before, serving) = last_two(&args.function, &list, from)?;
-            (before, serving)
-        }
+        (from, _) => last_two(function, &releases::of(context, function).await?, from)?,
     };
-    let (from, to) = (read(context, &path, &from).await?, read(context, &path, &to).await?);
+    let from = releases::files(context, function, &from).await?;
+    let to = releases::files(context, function, &to).await?;
     let difference = ReleaseDiff {
         from: from.version.to_string(),
         to: to.version.to_string(),
         files: compare(&from, &to),
     };
-    let body = serde_json::to_vec(&difference).unwrap_or_default(); // texts only
-    context.out.answer(&body, |difference: &ReleaseDiff, out| {
+    context.made(&difference, |out| {
         if difference.files.is_empty() {
             return out.remark("the files are the same; the releases differ by interpreter or secrets");
         }
@@ -91,24 +86,14 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 fn last_two(function: &str, list: &ReleaseList, from: Option<String>) -> Result<(String, String), CommandFailure> {
     let missing = |what: &str| CommandFailure::new(Exit::NoSuchThing, format!("`{function}` has no {what}"));
     // The newest release comes first: one that waits or is a canary stands before the one that serves.
-    let mut releases = list
-        .versions
-        .iter()
-        .skip_while(|release| release.state != ReleaseState::Serving);
+    let releases = list.versions.iter();
+    let mut releases = releases.skip_while(|release| release.state != ReleaseState::Serving);
     let serving = releases.next().ok_or_else(|| missing("release that serves"))?;
     // A release that failed has never served, so nothing was changed from it.
     let before = releases.find(|release| release.state == ReleaseState::Retired);
     let before = from.or_else(|| before.map(|release| release.version.hex()));
     let before = before.ok_or_else(|| missing("release before the one that serves"))?;
     Ok((before, serving.version.hex()))
-}
-
-async fn read(context: &Context, path: &str, release: &str) -> Result<ReleaseFiles, CommandFailure> {
-    let reply = context
-        .client
-        .get(&format!("{path}/versions/{}/files", encode(release)))
-        .await?;
-    crate::output::parse(&reply.body)
 }
 
 /// Returns the files that differ, by path.
@@ -122,10 +107,8 @@ fn compare(from: &ReleaseFiles, to: &ReleaseFiles) -> Vec<ChangedFile> {
         }
     }
     let names = [short(from.version), short(to.version)];
-    pairs
-        .into_iter()
-        .filter_map(|(path, pair)| changed(path, pair, &names))
-        .collect()
+    let pairs = pairs.into_iter();
+    pairs.filter_map(|(path, pair)| changed(path, pair, &names)).collect()
 }
 
 fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> Option<ChangedFile> {
@@ -147,14 +130,10 @@ fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> 
     let [old, new] = pair;
     let [from, to] = names;
     let change = match change {
-        "mode" if new.is_some_and(|new| new.executable) => "is executable now",
-        "mode" => "is not executable any more",
-        change if is_binary => match change {
-            "added" => "added, no text",
-            "removed" => "removed, no text",
-            _ => "changed, no text",
-        },
-        change => change,
+        "mode" if new.is_some_and(|new| new.executable) => "is executable now".to_owned(),
+        "mode" => "is not executable any more".to_owned(),
+        change if is_binary => format!("{change}, no text"),
+        change => change.to_owned(),
     };
     let (before, after) = (text(old), text(new));
     let shows_lines = !is_binary && before != after;
@@ -168,7 +147,7 @@ fn changed(path: &str, pair: [Option<&ReleaseFile>; 2], names: &[String; 2]) -> 
     });
     Some(ChangedFile {
         path: path.to_owned(),
-        change: change.to_owned(),
+        change,
         diff,
     })
 }

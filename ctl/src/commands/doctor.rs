@@ -30,15 +30,10 @@ pub(crate) struct Args {
 /// # Errors
 /// Standard output cannot be written, or the user has no home.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let Args {
-        functions,
-        config,
-        state,
-    } = args;
     let chosen = ChosenPlaces {
-        functions,
-        config,
-        state,
+        functions: args.functions,
+        config: args.config,
+        state: args.state,
     };
     finding::report(&context.out, findings(context, chosen).await?)
 }

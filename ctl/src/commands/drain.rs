@@ -1,6 +1,6 @@
 //! `fndctl drain`: lets fnd refuse new work, and waits until nothing runs any more; `--cancel` lets it work again.
 
-use crate::client::{Reply, request};
+use crate::client::Reply;
 use crate::common::working::while_working;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
@@ -8,8 +8,6 @@ use crate::output::parse;
 use crate::text::span;
 use fnd_core::api::{Changed, NodeStatus};
 use fnd_wire::units::{counted, print_duration};
-use hyper::Method;
-use hyper::body::Bytes;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -37,9 +35,7 @@ const NAMED: usize = 5;
 /// The wait is over before the drain, somebody cancels it, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if args.cancel {
-        let cancel = request(Method::DELETE, "/v1/drain", &[], Bytes::new())?;
-        print(context, &context.client.send(cancel).await?)?;
-        return Ok(Exit::Fine);
+        return print(context, &context.delete("/v1/drain").await?);
     }
     let asked = args.wait.as_deref().map(span).transpose()?;
     // If this question fails, the drain goes on, and only its progress is not shown.
@@ -48,25 +44,22 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     print(context, &reply)?;
     let changed: Changed = parse(&reply.body)?;
     if changed.state == "running" {
-        return Err(CommandFailure::failed(
-            "somebody cancelled the drain: fnd accepts and starts work again",
-        ));
+        let message = "somebody cancelled the drain: fnd accepts and starts work again";
+        return Err(CommandFailure::failed(message));
     }
     // `--wait 0` asks for no wait, so work that still runs is no failure.
     if reply.status == 202 && asked.is_none_or(|asked| !asked.is_zero()) {
-        return Err(CommandFailure::new(
-            Exit::Timeout,
-            "the time to wait is over, but work is still running; fnd continues to drain and accepts nothing new",
-        )
-        .help("fndctl history --state running lists the running work; fndctl drain --cancel accepts work again"));
+        let message =
+            "the time to wait is over, but work is still running; fnd continues to drain and accepts nothing new";
+        let help = "fndctl history --state running lists the running work; fndctl drain --cancel accepts work again";
+        return Err(CommandFailure::new(Exit::Timeout, message).help(help));
     }
     Ok(Exit::Fine)
 }
 
-fn print(context: &Context, reply: &Reply) -> Result<(), CommandFailure> {
-    context
-        .out
-        .document(&reply.body, |changed: &Changed, out| out.remark(&changed.state))
+fn print(context: &Context, reply: &Reply) -> Result<Exit, CommandFailure> {
+    let out = &context.out;
+    out.answer(&reply.body, |changed: &Changed, out| out.remark(&changed.state))
 }
 
 /// Starts the drain and waits for its end; returns the last answer.
@@ -86,7 +79,7 @@ async fn wait(context: &Context, asked: Option<Duration>) -> Result<Reply, Comma
 
 /// Returns what still runs.
 async fn remaining(context: &Context) -> Result<String, CommandFailure> {
-    let node: NodeStatus = parse(&context.client.get("/v1/status").await?.body)?;
+    let node: NodeStatus = context.read("/v1/status").await?;
     let running = node.functions.iter().filter(|function| function.running > 0);
     let names: Vec<&str> = running.map(|function| function.function.as_str()).collect();
     let mut named = names.iter().take(NAMED).copied().collect::<Vec<_>>().join(", ");

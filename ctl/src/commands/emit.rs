@@ -1,17 +1,17 @@
 //! `fndctl emit TYPE`: sends an event to the functions that subscribe to it. `fndctl emit --nats SUBJECT` publishes a message to the
 //! servers of NATS.
 
-use crate::client::request;
+use crate::client::{Reply, request};
 use crate::common::payload::PayloadArgument;
+use crate::common::tables::table;
 use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{TextTable, Tone};
+use crate::output::TextTable;
 use fnd_core::api::{EventAccepted, PublishedMessage};
 use hyper::Method;
 use hyper::body::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rustix::rand::{GetRandomFlags, getrandom};
-use std::fmt::Write as _;
 
 /// Source of an event if the command line names none.
 const SOURCE: &str = "fndctl";
@@ -74,36 +74,24 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Some(id) => id.clone(),
         None => fresh_id()?,
     };
-    let mut attributes = vec![
-        ("specversion".to_owned(), "1.0".to_owned()),
-        ("id".to_owned(), id),
-        ("source".to_owned(), args.source.clone()),
-        ("type".to_owned(), kind.clone()),
-    ];
-    attributes.extend(args.subject.clone().map(|subject| ("subject".to_owned(), subject)));
-    for attribute in &args.attributes {
-        let (name, value) = attribute
-            .split_once('=')
-            .ok_or_else(|| CommandFailure::usage(format!("`--attribute {attribute}`: expected NAME=VALUE")))?;
-        attributes.push((name.to_owned(), value.to_owned()));
-    }
     // Attributes are headers (CloudEvents' binary content mode), so the data is sent as it is.
-    let encoded = attributes.into_iter().map(|(name, value)| {
-        let value = utf8_percent_encode(&value, ENCODED).to_string();
+    let header = |(name, value): (&str, &str)| {
+        let value = utf8_percent_encode(value, ENCODED).to_string();
         (format!("ce-{name}"), value)
-    });
-    let mut headers: Vec<(String, String)> = encoded.collect();
-    let body = match args.payload.read(context, false)? {
-        Some((bytes, media_type)) => {
-            headers.push(("Content-Type".to_owned(), media_type.to_owned()));
-            bytes.into()
-        }
-        None => Bytes::new(),
     };
-    let reply = context
-        .client
-        .send(request(Method::POST, "/v1/events", &headers, body)?)
-        .await?;
+    let attributes = [
+        ("specversion", "1.0"),
+        ("id", id.as_str()),
+        ("source", args.source.as_str()),
+        ("type", kind.as_str()),
+    ];
+    let mut headers: Vec<_> = attributes.map(header).into();
+    headers.extend(args.subject.as_deref().map(|subject| header(("subject", subject))));
+    for attribute in &args.attributes {
+        let expected = || CommandFailure::usage(format!("`--attribute {attribute}`: expected NAME=VALUE"));
+        headers.push(header(attribute.split_once('=').ok_or_else(expected)?));
+    }
+    let reply = send(context, &args, "/v1/events", headers).await?;
     context.out.answer(&reply.body, |event: &EventAccepted, out| {
         let delivered = &event.delivered;
         // A sender may repeat an event to be sure of it, so this is no failure.
@@ -126,20 +114,19 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             ));
             return Ok(());
         }
-        let mut table = TextTable::new(&["ID", "FUNCTION"]);
-        for taken in &delivered.invocations {
-            table.row(Tone::Plain, [taken.id.to_string(), taken.function.to_string()]);
-        }
-        out.table(&table)
+        out.table(&table(["ID", "FUNCTION"], &delivered.invocations, |taken| {
+            [taken.id.to_string(), taken.function.to_string()]
+        }))
     })
 }
 
-/// Publishes a message to a subject.
-async fn publish(context: &Context, args: &Args, subject: &str) -> Result<Exit, CommandFailure> {
-    let mut parameters = Parameters::default();
-    parameters.add("subject", Some(subject));
-    parameters.add("id", args.id.as_deref());
-    let mut headers = Vec::new();
+/// Sends the payload with further headers.
+async fn send(
+    context: &Context,
+    args: &Args,
+    path: &str,
+    mut headers: Vec<(String, String)>,
+) -> Result<Reply, CommandFailure> {
     let body = match args.payload.read(context, false)? {
         Some((bytes, media_type)) => {
             headers.push(("Content-Type".to_owned(), media_type.to_owned()));
@@ -147,28 +134,31 @@ async fn publish(context: &Context, args: &Args, subject: &str) -> Result<Exit, 
         }
         None => Bytes::new(),
     };
+    context.client.send(request(Method::POST, path, &headers, body)?).await
+}
+
+/// Publishes a message to a subject.
+async fn publish(context: &Context, args: &Args, subject: &str) -> Result<Exit, CommandFailure> {
+    let mut parameters = Parameters::default();
+    parameters.add("subject", Some(subject));
+    parameters.add("id", args.id.as_deref());
     let path = format!("/v1/nats/publish{}", parameters.0);
-    let reply = context
-        .client
-        .send(request(Method::POST, &path, &headers, body)?)
-        .await?;
+    let reply = send(context, args, &path, Vec::new()).await?;
     context.out.answer(&reply.body, |message: &PublishedMessage, out| {
         // A sender may repeat a message to be sure of it, so this is no failure.
         if message.duplicate {
             out.aside(&format!("{} has a message with this id already", message.stream));
         }
-        out.table(&stored_table(
-            (message.sequence, &message.stream),
-            ("SUBJECT", &message.subject),
-        ))
+        let stored = (message.sequence, message.stream.as_str());
+        out.table(&stored_table(stored, ("SUBJECT", &message.subject)))
     })
 }
 
 /// Returns a table that says where a stream has something.
-fn stored_table((sequence, stream): (u64, &str), (title, what): (&'static str, &str)) -> TextTable {
-    let mut table = TextTable::new(&["SEQUENCE", "STREAM", title]);
-    table.row(Tone::Plain, [sequence.to_string(), stream.to_owned(), what.to_owned()]);
-    table
+fn stored_table(stored: (u64, &str), (title, what): (&'static str, &str)) -> TextTable {
+    table(["SEQUENCE", "STREAM", title], [stored], |(sequence, stream)| {
+        [sequence.to_string(), stream.to_owned(), what.to_owned()]
+    })
 }
 
 /// Returns an id that no other event has.
@@ -176,8 +166,5 @@ fn fresh_id() -> Result<String, CommandFailure> {
     let mut bytes = [0; 16];
     getrandom(&mut bytes[..], GetRandomFlags::empty())
         .map_err(|errno| CommandFailure::failed(format!("failed to get random bytes: {errno}")))?;
-    Ok(bytes.iter().fold(String::new(), |mut id, byte| {
-        let _ = write!(id, "{byte:02x}"); // writing to a text cannot fail
-        id
-    }))
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

@@ -1,11 +1,11 @@
-//! `fndctl enable F` and `fndctl disable F`.
+//! `fndctl enable F` and `fndctl disable F`; for services `start`, `stop` and `restart`.
 
 use crate::common::candidates;
 use crate::common::names::expand;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::parse;
 use fnd_core::api::Changed;
-use serde::{Deserialize, Serialize};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  fndctl disable hello\n  fndctl enable hello 'web/*'")]
@@ -15,36 +15,41 @@ pub(crate) struct Args {
     functions: Vec<String>,
 }
 
-/// A function that was changed, in the form of `-o json`.
-#[derive(Debug, Serialize, Deserialize)]
-struct ChangedState {
-    function: String,
-    state: String,
-}
-
-/// Enables or disables functions.
+/// Enables or disables functions, or starts, stops or restarts services: `verb` is that of the API.
 ///
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exit, CommandFailure> {
-    let mut done = Vec::new();
+    let (mut done, mut failed) = (Vec::new(), None);
     for function in expand(context, &args.functions).await? {
         let path = format!("{}/{verb}", function_path(&function)?);
-        let reply = context.client.post(&path).await?;
+        let reply = match context.client.post(&path).await {
+            Ok(reply) => reply,
+            // The others are still to be changed, as the person wants it of all.
+            Err(failure) if args.functions != [function.as_str()] => {
+                context.out.aside(&format!("{function}: {}", failure.message));
+                failed = Some(failure);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         // One function has the answer of the API, several have a list.
         if args.functions == [function.as_str()] {
-            context.out.document(&reply.body, |changed: &Changed, out| {
-                out.remark(&format!("{function}: {}", changed.state))
-            })?;
-            return Ok(Exit::Fine);
+            return context.out.answer(&reply.body, |changed: &Changed, out| {
+                out.remark(&words(&function, &changed.state))
+            });
         }
-        let changed: Result<Changed, _> = serde_json::from_slice(&reply.body);
-        let state = changed.map(|changed| changed.state).unwrap_or_default();
-        done.push(ChangedState { function, state });
+        // It is done, and the other functions must not stay because one answer cannot be read.
+        let state = parse::<Changed>(&reply.body).map(|changed| changed.state);
+        done.push((function, state.unwrap_or_default()));
     }
-    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.answer(&body, |done: &Vec<ChangedState>, out| {
-        done.iter()
-            .try_for_each(|one| out.remark(&format!("{}: {}", one.function, one.state)))
-    })
+    let fine = context.became("function", &done)?;
+    failed.map_or(Ok(fine), Err)
+}
+
+fn words(function: &str, state: &str) -> String {
+    match state {
+        "stopped" => format!("{function}: stopped; an edit does not start it, `fndctl start {function}` does"),
+        _ => format!("{function}: {state}"),
+    }
 }

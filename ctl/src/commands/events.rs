@@ -4,8 +4,7 @@ use crate::common::candidates;
 use crate::common::event_words::words;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{Output, escape};
+use crate::output::{Format, Output, escape};
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 
 #[derive(Debug, clap::Args)]
@@ -50,8 +49,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         parameters.add("function", Some(function));
     }
     if let Some(kind) = args.kinds.iter().find(|kind| Kind::parse(kind).is_none()) {
-        let known: Vec<&str> = Kind::ALL.into_iter().map(Kind::as_str).collect();
-        let message = format!("`{kind}` is not a kind of event: expected some of {}", known.join(", "));
+        let known = Kind::WORDS.join(", ");
+        let message = format!("`{kind}` is not a kind of event: expected some of {known}");
         return Err(CommandFailure::usage(message));
     }
     // `0` stands for everything that fnd keeps.
@@ -67,33 +66,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     parameters.add("since", args.since.as_deref());
     parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
     parameters.add("follow", Some(if args.follow { "1" } else { "0" }));
-    let path = format!("/v1/stream{}", parameters.0);
-    let mut events = context.client.stream(&path).await?;
-    while let Some(line) = events.line().await? {
-        show(context, &line)?;
-    }
-    Ok(Exit::Fine)
-}
-
-fn show(context: &Context, line: &[u8]) -> Result<(), CommandFailure> {
-    let out = &context.out;
-    match out.format {
-        Format::Json => out.json(line),
-        Format::Yaml => {
-            // Each event is a YAML document of its own.
-            out.line("---")?;
-            out.yaml(line)
-        }
-        Format::Table | Format::Wide | Format::Name | Format::Raw => {
-            let event: StreamEvent = serde_json::from_slice(line).map_err(|error| {
-                CommandFailure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
-                    .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
-            })?;
-            out.wrapped(&escape(&text(out, &event), false), INDENT)?;
-            // Each problem of a refused file, with the line it points at.
-            out.diagnostics(&event.diagnostics)
-        }
-    }
+    let (path, out) = (format!("/v1/stream{}", parameters.0), &context.out);
+    let print = |event: &StreamEvent| {
+        out.wrapped(&escape(&text(out, event), false), INDENT)?;
+        // Each problem of a refused file, with the line it points at.
+        out.diagnostics(&event.diagnostics)
+    };
+    context.follow(&path, print).await
 }
 
 /// Indentation of the further lines of a long event.

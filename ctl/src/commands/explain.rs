@@ -8,7 +8,8 @@ use fnd_core::node_problems::{NODE_PROBLEMS, node_problem};
 use fnd_core::records::outcome::Reason;
 use fnd_manifest::explain;
 use fnd_manifest::schema::read::nearest;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -33,34 +34,21 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
             Some(near) => format!("did you mean `{near}`? `fndctl explain` without a word lists all words"),
             None => "`fndctl explain` without a word lists all words".to_owned(),
         };
-        return Err(CommandFailure::new(
-            Exit::NoSuchThing,
-            format!("there is no reason, error code, problem or key named `{what}`"),
-        )
-        .help(&help));
+        let message = format!("there is no reason, error code, problem or key named `{what}`");
+        return Err(CommandFailure::new(Exit::NoSuchThing, message).help(help));
     }
     let explained = ExplainedWord {
-        word: what.clone(),
+        word: what,
         meanings: found,
     };
-    let body = serde_json::to_vec(&explained).unwrap_or_default(); // texts only
-    context
-        .out
-        .answer(&body, |word: &ExplainedWord, out| out.line(&word.meanings.join("\n\n")))
+    context.made(&explained, |out| out.line(&explained.meanings.join("\n\n")))
 }
 
 /// A word with every meaning that it has, in the form of `-o json`.
-#[derive(Debug, Serialize, Deserialize)]
-struct ExplainedWord {
-    word: String,
+#[derive(Debug, Serialize)]
+struct ExplainedWord<'a> {
+    word: &'a str,
     meanings: Vec<String>,
-}
-
-/// Words of one kind, in the form of `-o json`.
-#[derive(Debug, Serialize, Deserialize)]
-struct WordGroup {
-    kind: String,
-    words: Vec<String>,
 }
 
 /// States that `status` and `history` print and that are no reason and no error code.
@@ -87,28 +75,26 @@ fn explanations(what: &str) -> Vec<String> {
     if let Some(meaning) = reason(word) {
         found.push(format!("{what}: a reason: how an attempt or a run ended\n{meaning}"));
     }
-    if let Some(code) = Code::parse(what) {
-        let (status, meaning) = (code.status(), code.meaning());
-        found.push(format!(
-            "{what}: an error code of the API, HTTP status {status}\n{meaning}"
-        ));
-    }
-    if let Some(meaning) = explain::diagnostic(what) {
-        found.push(format!(
-            "{what}: a diagnostic of a manifest or the configuration\n{meaning}"
-        ));
-    }
-    if let Some(meaning) = node_problem(what) {
-        found.push(format!(
-            "{what}: a problem of the node, which `fndctl status` shows while it lasts\n{meaning}"
-        ));
+    let of_code = |code: Code| {
+        let (name, status, meaning) = (code.as_str(), code.status(), code.meaning());
+        format!("{name}: an error code of the API, HTTP status {status}\n{meaning}")
+    };
+    found.extend(Code::parse(what).map(of_code));
+    for (meaning, kind) in [
+        (
+            explain::diagnostic(what),
+            "a diagnostic of a manifest or the configuration",
+        ),
+        (
+            node_problem(what),
+            "a problem of the node, which `fndctl status` shows while it lasts",
+        ),
+    ] {
+        found.extend(meaning.map(|meaning| format!("{what}: {kind}\n{meaning}")));
     }
     if let Ok(status) = what.parse::<u16>() {
         let codes = Code::all().filter(|code| code.status() == status);
-        found.extend(codes.map(|code| {
-            let (name, meaning) = (code.as_str(), code.meaning());
-            format!("{name}: an error code of the API, HTTP status {status}\n{meaning}")
-        }));
+        found.extend(codes.map(of_code));
     }
     let state = STATES.iter().find(|(state, _)| *state == what);
     found.extend(state.map(|(state, meaning)| format!("{state}: a state of a function or of a run\n{meaning}")));
@@ -117,30 +103,28 @@ fn explanations(what: &str) -> Vec<String> {
 }
 
 fn list(context: &Context) -> Result<Exit, CommandFailure> {
-    let codes: Vec<&str> = Code::all().map(Code::as_str).collect();
-    let diagnostics: Vec<&str> = explain::DIAGNOSTICS.iter().map(|(code, _)| *code).collect();
-    let problems: Vec<&str> = NODE_PROBLEMS.iter().map(|(code, _)| *code).collect();
     let keys = |file: &str| {
         let keys = explain::keys().into_iter().filter(|key| key.file == file);
         keys.map(|key| key.path).collect::<Vec<_>>()
     };
-    let texts = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<String>>();
-    let groups = [
-        ("reasons", texts(REASONS)),
-        ("error codes of the API", texts(&codes)),
-        ("diagnostics", texts(&diagnostics)),
-        ("problems of the node", texts(&problems)),
+    let first = |table: &[(&str, &str)]| table.iter().map(|(word, _)| (*word).to_owned()).collect();
+    let groups: [(&str, Vec<String>); 6] = [
+        ("reasons", REASONS.iter().map(ToString::to_string).collect()),
+        (
+            "error codes of the API",
+            Code::all().map(|code| code.as_str().to_owned()).collect(),
+        ),
+        ("diagnostics", first(explain::DIAGNOSTICS)),
+        ("problems of the node", first(NODE_PROBLEMS)),
         ("keys of a function's manifest", keys("function.toml")),
         ("keys of fnd.toml", keys("fnd.toml")),
     ];
-    let groups = groups.map(|(kind, words)| WordGroup {
-        kind: kind.to_owned(),
-        words,
-    });
-    let body = serde_json::to_vec(&groups).unwrap_or_default(); // texts only
-    context.out.answer(&body, |groups: &Vec<WordGroup>, out| {
-        let line = |group: &WordGroup| out.line(&format!("{}: {}\n", group.kind, group.words.join(" ")));
-        groups.iter().try_for_each(line)
+    let documents = groups
+        .each_ref()
+        .map(|(kind, words)| json!({"kind": kind, "words": words}));
+    context.made(&documents, |out| {
+        let mut groups = groups.iter();
+        groups.try_for_each(|(kind, words)| out.line(&format!("{kind}: {}\n", words.join(" "))))
     })
 }
 

@@ -43,7 +43,6 @@ pub(crate) struct Args {
     last: Option<Option<String>>,
 }
 
-/// Orders of runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RunOrder {
     /// By the name of the function.

@@ -4,20 +4,21 @@
 //! may use what code of another has left.
 
 use crate::common::candidates;
+use crate::common::copy::names;
+use crate::common::failed_or_denied;
+use crate::common::tables::table;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
-use crate::output::{TextTable, Tone};
-use fnd_core::api::FunctionDetail;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::counted;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, fstat, mkdirat, openat,
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, fstat, mkdirat, openat,
     renameat_with, statat,
 };
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
-use std::ffi::CString;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,7 @@ pub(crate) struct Args {
 const DEPTH_MAX: u32 = 200;
 
 /// A home of a function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct ShownHome {
     /// The user that owns it.
     uid: u32,
@@ -54,7 +55,7 @@ struct ShownHome {
 }
 
 /// The homes of a function.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct Homes {
     function: String,
     /// All of them, the first one first.
@@ -69,27 +70,19 @@ struct Homes {
 /// The table of users cannot be read, the function has no such home, or a file is in the way.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let name = FunctionName::new(&args.function).map_err(|error| CommandFailure::usage(error.to_string()))?;
-    let now = match context.client.get(&crate::context::function_path(name.as_str())?).await {
-        Ok(reply) => serde_json::from_slice::<FunctionDetail>(&reply.body)
-            .ok()
-            .and_then(|detail| detail.more.uid),
-        Err(_) => None, // the list is true without fnd
-    };
+    // The list is true without fnd.
+    let now = context
+        .detail(name.as_str())
+        .await
+        .ok()
+        .and_then(|detail| detail.more.uid);
     // fnd knows its own state directory. If fnd does not answer, the one of an installation is taken.
     let state = match crate::common::state_directory::state_directory(context).await {
         Some(state) => state,
         None => LocalPlaces::of(context.user)?.state,
     };
-    let table = state.join("spawner/uids");
-    let text = std::fs::read(&table).map_err(|error| {
-        let message = format!("failed to read `{}`: {error}", table.display());
-        match error.kind() {
-            std::io::ErrorKind::PermissionDenied => {
-                CommandFailure::new(Exit::NotAllowed, message).help("run it with sudo")
-            }
-            _ => CommandFailure::failed(message),
-        }
-    })?;
+    let uids = state.join("spawner/uids");
+    let text = std::fs::read(&uids).map_err(|error| failed_or_denied("read", &uids, &error, "run it with sudo"))?;
     let mut all = Homes {
         function: name.to_string(),
         homes: homes(&String::from_utf8_lossy(&text), &name, &state, now),
@@ -97,38 +90,30 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         left: Vec::new(),
     };
     if all.homes.is_empty() {
-        return Err(CommandFailure::new(
-            Exit::NoSuchThing,
-            format!("no function `{name}` has ever had a home"),
-        ));
+        let message = format!("no function `{name}` has ever had a home");
+        return Err(CommandFailure::new(Exit::NoSuchThing, message));
     }
     if let Some(uid) = args.take {
         let (from, to) = chosen(&all.homes, uid, &name)?;
         let (taken, left) = take(from, to).map_err(CommandFailure::failed)?;
         (all.taken, all.left) = (Some(taken), left);
     }
-    let body = serde_json::to_vec(&all).map_err(|error| CommandFailure::failed(error.to_string()))?;
-    context.out.document(&body, |all: &Homes, out| {
-        let mut shown = TextTable::new(&["USER", "OWNER OF ITS FILES", "IN USE", "HOME"]);
-        for home in &all.homes {
+    context.made(&all, |out| {
+        let heads = ["USER", "OWNER OF ITS FILES", "IN USE", "HOME"];
+        out.table(&table(heads, &all.homes, |home| {
             let in_use = home.in_use.map_or("-", |in_use| if in_use { "yes" } else { "no" });
             let owner = home.owner.clone().unwrap_or_else(|| "not known".to_owned());
             let path = home.path.display().to_string();
-            shown.row(Tone::Plain, [home.uid.to_string(), owner, in_use.to_owned(), path]);
-        }
-        out.table(&shown)?;
+            [home.uid.to_string(), owner, in_use.to_owned(), path]
+        }))?;
         if let Some(taken) = all.taken {
             out.line(&format!("handed over: {}", counted(taken, "entry", "entries")))?;
         }
-        all.left
-            .iter()
-            .try_for_each(|what| out.line(&format!("not handed over: {what}")))
+        let mut left = all.left.iter();
+        left.try_for_each(|what| out.line(&format!("not handed over: {what}")))
     })?;
-    Ok(if all.left.is_empty() {
-        Exit::Fine
-    } else {
-        Exit::FunctionFailed
-    })
+    let is_done = all.left.is_empty();
+    Ok(if is_done { Exit::Fine } else { Exit::FunctionFailed })
 }
 
 /// Finds the home to be handed over, and the one that the function has now.
@@ -192,18 +177,21 @@ fn homes(table: &str, name: &FunctionName, state: &Path, now: Option<u32>) -> Ve
 /// Nothing was moved, for this reason.
 fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String> {
     let failed = |what: &str, path: &Path, errno: Errno| format!("failed to {what} `{}`: {errno}", path.display());
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = |path: &Path| {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        openat(CWD, path, flags, Mode::empty()).map_err(|errno| failed("open", path, errno))
+    };
     // Opened first: without this home, no other one is made.
-    let source = openat(CWD, &from.path, flags, Mode::empty()).map_err(|errno| failed("open", &from.path, errno))?;
+    let source = open(&from.path)?;
     // A function that has not run yet has no home. An error shows itself when the directory is opened below.
     if mkdirat(CWD, &to.path, Mode::RWXU).is_ok() {
         let (uid, gid) = (Uid::from_raw(to.uid), Gid::from_raw(to.uid));
         chownat(CWD, &to.path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
             .map_err(|errno| failed("give", &to.path, errno))?;
     }
-    let target = openat(CWD, &to.path, flags, Mode::empty()).map_err(|errno| failed("open", &to.path, errno))?;
+    let target = open(&to.path)?;
     let entries = names(&source).map_err(|errno| failed("list", &from.path, errno))?;
-    let in_the_way = |name: &&CString| statat(&target, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let in_the_way = |name: &&OsString| statat(&target, name.as_os_str(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
     if let Some(name) = entries.iter().find(in_the_way) {
         let name = name.to_string_lossy();
         return Err(format!(
@@ -212,16 +200,10 @@ fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String
     }
     let (mut moved, mut left) = (0, Vec::new());
     for name in &entries {
-        let shown = name.to_string_lossy().into_owned();
+        let (name, shown) = (name.as_os_str(), name.to_string_lossy());
         // Each entry is moved first: in the other home the earlier user cannot reach it by a path.
         // The move replaces nothing: the other home may have got a file of this name after the check above.
-        match renameat_with(
-            &source,
-            name.as_c_str(),
-            &target,
-            name.as_c_str(),
-            RenameFlags::NOREPLACE,
-        ) {
+        match renameat_with(&source, name, &target, name, RenameFlags::NOREPLACE) {
             Ok(()) => {
                 moved += 1;
                 give(&target, name, (from.uid, to.uid), DEPTH_MAX, (&shown, &mut left));
@@ -234,14 +216,10 @@ fn take(from: &ShownHome, to: &ShownHome) -> Result<(usize, Vec<String>), String
 
 /// Gives a file, or a directory with everything in it, to another user. What belongs to somebody else stays so: a process of
 /// the user before may exchange a name at any moment, so each file is opened before its owner is looked at.
-fn give(directory: &OwnedFd, name: &CString, users: (u32, u32), depth: u32, (shown, left): (&str, &mut Vec<String>)) {
+fn give(directory: &OwnedFd, name: &OsStr, users: (u32, u32), depth: u32, (shown, left): (&str, &mut Vec<String>)) {
     let result = (|| {
-        let file = openat(
-            directory,
-            name.as_c_str(),
-            OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(directory, name, flags, Mode::empty())?;
         let about = fstat(&file)?;
         if about.st_uid != users.0 {
             return Err(Errno::PERM);
@@ -270,17 +248,6 @@ fn give(directory: &OwnedFd, name: &CString, users: (u32, u32), depth: u32, (sho
             errno => format!("{shown}: {errno}"),
         });
     }
-}
-
-fn names(directory: &OwnedFd) -> Result<Vec<CString>, Errno> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let name = entry?.file_name().to_owned();
-        if !matches!(name.to_bytes(), b"." | b"..") {
-            names.push(name);
-        }
-    }
-    Ok(names)
 }
 
 #[cfg(test)]

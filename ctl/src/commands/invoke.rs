@@ -4,12 +4,13 @@ use crate::client::request;
 use crate::common::candidates;
 use crate::common::input::InputArgument;
 use crate::common::payload::{JSON, PayloadArgument};
-use crate::common::results::{follow, print_status, queued};
+use crate::common::results::{follow, print_status, refuse_failed};
 use crate::common::waiting::reporting;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
+use crate::output::Output;
 use crate::text::span;
+use fnd_core::api::Queued;
 use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -95,21 +96,12 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let reply = reporting(context, &args.function, reply).await?;
         // The answer of a function that failed has a body, too, so it is printed before the failure.
         context.out.result(&reply.body)?;
-        let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
-        if state.is_some_and(|state| state != "succeeded") {
-            let message = format!("the function failed: it answered {}", reply.status);
-            return Err(CommandFailure::failed(message));
-        }
+        refuse_failed(&reply)?;
         print_status(context, Some(reply.status));
         return Ok(Exit::Fine);
     }
-    let reply = reply.await?;
-    match context.out.format {
-        Format::Json => context.out.json(&reply.body)?,
-        Format::Yaml => context.out.yaml(&reply.body)?,
-        Format::Table | Format::Wide | Format::Name | Format::Raw => context.out.line(&queued(&reply.body)?)?,
-    }
-    Ok(Exit::Fine)
+    let print = |queued: &Queued, out: &Output| out.line(&queued.id.to_string());
+    context.out.answer(&reply.await?.body, print)
 }
 
 /// Returns the headers and the body of the request. `made` is a payload that was made of fields.
@@ -145,9 +137,8 @@ fn headers_and_body(
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }
     // A media type that the person names wins over the one that the payload looks like.
-    let named = headers
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let is_media_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
+    let named = headers.iter().any(is_media_type);
     let payload = match made {
         Some(made) => Some((made, JSON)),
         None => args.payload.read(context, named)?,

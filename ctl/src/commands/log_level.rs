@@ -35,11 +35,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         context.client.get("/v1/log-level").await?
     };
     context.out.answer(&reply.body, |now: &LogLevel, out| {
-        let until = now
-            .until
-            .as_ref()
-            .map(|until| format!(" until {}", out.instant(until)))
-            .unwrap_or_default();
-        out.line(&format!("{}{until}", now.level))
+        let until = now.until.as_ref().map(|until| format!(" until {}", out.instant(until)));
+        out.line(&format!("{}{}", now.level, until.unwrap_or_default()))
     })
 }

@@ -1,12 +1,13 @@
 //! `fndctl logs`: kept output, and with `-f` new lines.
 
+use crate::common::answers::mark;
 use crate::common::candidates;
+use crate::common::releases;
 use crate::common::runs::{find, newest, run_of_word};
 use crate::context::{Context, Parameters, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{Output, parse};
-use fnd_core::api::{FunctionDetail, InvocationView, LogLine, LogList, LogStream, ReleaseList};
+use crate::output::{Format, Output};
+use fnd_core::api::{InvocationView, LogLine, LogList};
 use jiff::Timestamp;
 
 #[derive(Debug, clap::Args)]
@@ -84,23 +85,22 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if let (Some(run), Some(function), None) = (&run, function, &args.build) {
         check(context, run, function).await?;
     }
-    let path = match (&run, &args.function) {
-        (Some(id), _) => format!("{}/logs", invocation_path(id)),
-        (None, Some(function)) => {
-            // Only checks the name: it goes into a parameter, not into the path.
-            function_path(function)?;
-            parameters.add("function", Some(function));
-            "/v1/logs".to_owned()
-        }
-        (None, None) => "/v1/logs".to_owned(),
+    let path = match &run {
+        Some(id) => format!("{}/logs", invocation_path(id)),
+        None => "/v1/logs".to_owned(),
     };
+    if let (None, Some(function)) = (&run, &args.function) {
+        // Only checks the name: it goes into a parameter, not into the path.
+        function_path(function)?;
+        parameters.add("function", Some(function));
+    }
     parameters.add_instant("since", args.since.as_deref(), now)?;
     parameters.add_instant("until", args.until.as_deref(), now)?;
     parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
     let named = args.function.is_some() || run.is_some();
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
-        context.out.document(&reply.body, |list: &LogList, out| {
+        return context.out.answer(&reply.body, |list: &LogList, out| {
             // Only a person needs this sentence. In a pipe, an empty output means that there is nothing.
             if list.lines.is_empty() && out.is_terminal() {
                 let history = args.function.as_deref().map_or_else(String::new, |function| format!(" {function}"));
@@ -109,52 +109,34 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                 ));
             }
             list.lines.iter().try_for_each(|line| out.line(&text(out, named, line)))
-        })?;
-        return Ok(Exit::Fine);
+        });
     }
     parameters.add("follow", Some("1"));
-    let mut lines = context.client.stream(&format!("{path}{}", parameters.0)).await?;
-    while let Some(line) = lines.line().await? {
-        match context.out.format {
-            Format::Json => context.out.json(&line)?,
-            Format::Yaml => {
-                // Each line of the stream is a YAML document of its own.
-                context.out.line("---")?;
-                context.out.yaml(&line)?;
-            }
-            Format::Table | Format::Wide | Format::Name | Format::Raw => {
-                let parsed: Result<LogLine, _> = serde_json::from_slice(&line);
-                let line = parsed.map_err(|error| {
-                    CommandFailure::new(Exit::NotReachable, format!("failed to read a line from fnd: {error}"))
-                })?;
-                context.out.line(&text(&context.out, named, &line))?;
-            }
-        }
-    }
-    Ok(Exit::Fine)
+    let out = &context.out;
+    let print = |line: &LogLine| out.line(&text(out, named, line));
+    context.follow(&format!("{path}{}", parameters.0), print).await
 }
 
 /// Returns the run of fnd's own function that built a function, or a release of it.
 async fn build_of(context: &Context, function: &str, release: Option<&str>) -> Result<String, CommandFailure> {
-    let path = function_path(function)?;
     let Some(release) = release else {
-        let detail: FunctionDetail = parse(&context.client.get(&path).await?.body)?;
-        let message = format!("nothing was built for `{function}` since fnd started");
-        return detail.more.build.map(|id| id.to_string()).ok_or_else(|| {
+        let build = context.detail(function).await?.more.build;
+        let none = || {
+            let message = format!("nothing was built for `{function}` since fnd started");
             CommandFailure::new(Exit::NoSuchThing, message)
                 .help("`fndctl logs fnd-build` shows all builds that are kept")
-        });
+        };
+        return build.map(|id| id.to_string()).ok_or_else(none);
     };
-    let list: ReleaseList = parse(&context.client.get(&format!("{path}/versions")).await?.body)?;
+    let list = releases::of(context, function).await?;
     // A release is shown with and without `sha256:` in front, so both are accepted.
     let wanted = release.strip_prefix("sha256:").unwrap_or(release);
     let mut found = list.versions.iter().filter(|one| one.version.hex().starts_with(wanted));
     let missing = |message| CommandFailure::new(Exit::NoSuchThing, message).help(format!("fndctl releases {function}"));
     let (found, other) = (found.next(), found.next());
     if other.is_some() {
-        return Err(missing(format!(
-            "several releases of `{function}` begin with `{release}`"
-        )));
+        let message = format!("several releases of `{function}` begin with `{release}`");
+        return Err(missing(message));
     }
     let found = found.ok_or_else(|| missing(format!("`{function}` has no release `{release}`")))?;
     let none = || missing(format!("nothing was built for release `{release}` of `{function}`"));
@@ -164,7 +146,7 @@ async fn build_of(context: &Context, function: &str, release: Option<&str>) -> R
 /// Refuses a run that is not of the function.
 async fn check(context: &Context, run: &str, function: &str) -> Result<(), CommandFailure> {
     function_path(function)?;
-    let view: InvocationView = parse(&context.client.get(&invocation_path(run)).await?.body)?;
+    let view: InvocationView = context.read(&invocation_path(run)).await?;
     if view.function.as_str() == function {
         return Ok(());
     }
@@ -186,10 +168,5 @@ fn text(out: &Output, named: bool, line: &LogLine) -> String {
     if out.format == Format::Wide {
         shown.push_str(&format!(" {} {}", line.invocation, line.attempt));
     }
-    let mark = match line.stream {
-        LogStream::Stdout => "|",
-        LogStream::Stderr => "!",
-        LogStream::Log | LogStream::Fnd => "-",
-    };
-    format!("{shown} {mark} {printed}")
+    format!("{shown} {} {printed}", mark(line.stream))
 }

@@ -3,6 +3,7 @@
 
 use crate::client::encode;
 use crate::common::candidates;
+use crate::common::tables::toned;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Format, Output, TextTable, Tone, escape};
@@ -78,10 +79,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let reply = context.client.get(&path).await?;
     let now = Timestamp::now();
-    context
-        .out
-        .document(&reply.body, |view: &NatsView, out| print(out, view, now))?;
-    Ok(Exit::Fine)
+    let out = &context.out;
+    out.answer(&reply.body, |view: &NatsView, out| print(out, view, now))
 }
 
 fn print(out: &Output, view: &NatsView, now: Timestamp) -> Result<(), CommandFailure> {
@@ -111,9 +110,8 @@ fn print(out: &Output, view: &NatsView, now: Timestamp) -> Result<(), CommandFai
 fn connection(view: &NatsView, now: Timestamp) -> Vec<String> {
     let time = between(Some(&view.since), None, now);
     let server = view.server.as_deref().unwrap_or("a server");
-    let took = view
-        .round_trip_ms
-        .map(|took| format!(", round trip {}", brief(Some(took))));
+    let took = view.round_trip_ms;
+    let took = took.map(|took| format!(", round trip {}", brief(Some(took))));
     let mut lines = vec![if view.connected {
         let took = took.unwrap_or_default();
         format!("{} has been connected to {server} for {time}{took}", view.node)
@@ -125,7 +123,7 @@ fn connection(view: &NatsView, now: Timestamp) -> Vec<String> {
 }
 
 fn table(triggers: &[NatsTriggerView]) -> TextTable {
-    let header = [
+    let heads = [
         "FUNCTION",
         "SUBJECT",
         "STREAM",
@@ -137,34 +135,26 @@ fn table(triggers: &[NatsTriggerView]) -> TextTable {
         "LEASES",
         "LOST",
     ];
-    let mut table = TextTable::new(&header);
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-    for trigger in triggers {
-        table.row(
-            tone(trigger.state),
-            [
-                trigger.function.to_string(),
-                trigger.subject.clone(),
-                trigger.stream.clone().unwrap_or_default(),
-                trigger.consumer.clone().unwrap_or_default(),
-                trigger.state.as_str().to_owned(),
-                number(trigger.pending),
-                trigger.here.to_string(),
-                number(trigger.redelivered),
-                trigger.leases.to_string(),
-                trigger.leases_lost.to_string(),
-            ],
-        );
-    }
-    table
-}
-
-fn tone(state: NatsState) -> Tone {
-    match state {
+    let tone = |trigger: &NatsTriggerView| match trigger.state {
         NatsState::Gone | NatsState::Stalled => Tone::Bad,
         NatsState::Disabled | NatsState::Paused => Tone::Dim,
         NatsState::Consuming | NatsState::Full => Tone::Plain,
-    }
+    };
+    toned(heads, triggers, tone, |trigger| {
+        [
+            trigger.function.to_string(),
+            trigger.subject.clone(),
+            trigger.stream.clone().unwrap_or_default(),
+            trigger.consumer.clone().unwrap_or_default(),
+            trigger.state.as_str().to_owned(),
+            number(trigger.pending),
+            trigger.here.to_string(),
+            number(trigger.redelivered),
+            trigger.leases.to_string(),
+            trigger.leases_lost.to_string(),
+        ]
+    })
 }
 
 async fn release(context: &Context, message: &ClaimedMessage) -> Result<Exit, CommandFailure> {

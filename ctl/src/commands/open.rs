@@ -88,7 +88,7 @@ fn ssh(port: u16, socket: &str, host: &str, words: &[String]) -> Vec<String> {
     let alone = ["-T", "-S", "none", "-o", "ExitOnForwardFailure=yes"];
     let options = ["-L", &forward, "--", host];
     // The remote shell gets these words: none has a character with a meaning there.
-    let remote = ["fndctl", "web", "-o", "json", "--end-with-input", "--listen", socket];
+    let remote = ["fndctl", "web", "-o", "json", "--end-with-input", "--socket", socket];
     let words = words.iter().map(String::as_str);
     alone
         .into_iter()
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(
             ssh(4711, "/tmp/fnd-web-7f.sock", "ada@vm1", &words).join(" "),
             "-T -S none -o ExitOnForwardFailure=yes -L 127.0.0.1:4711:/tmp/fnd-web-7f.sock -- ada@vm1 \
-             fndctl web -o json --end-with-input --listen /tmp/fnd-web-7f.sock --idle 15m"
+             fndctl web -o json --end-with-input --socket /tmp/fnd-web-7f.sock --idle 15m"
         );
         assert_ne!(random().unwrap(), random().unwrap());
     }

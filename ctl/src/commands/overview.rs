@@ -1,10 +1,11 @@
 //! `fndctl overview`: what needs a person, what runs, what comes next; the first page of `fndctl web` shows the same.
 
+use crate::common::tables::{bad_if, table, toned};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Output, TextTable, Tone, escape};
+use crate::output::{Output, escape};
 use crate::text::{distance, short};
-use fnd_core::api::{Attention, Overview};
+use fnd_core::api::{Attention, AttentionView, Overview};
 use fnd_wire::units::counted;
 use jiff::Timestamp;
 
@@ -21,7 +22,7 @@ pub(crate) struct Args {}
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/overview").await?;
     let now = Timestamp::now();
-    context.out.document(&reply.body, |overview: &Overview, out| {
+    context.out.answer(&reply.body, |overview: &Overview, out| {
         attention(out, overview, now)?;
         running(out, overview, now)?;
         next(out, overview, now)?;
@@ -35,8 +36,7 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Comman
             sum(|hour| hour.failed),
             distance(Some(&overview.hours_since), now)
         ))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 fn attention(out: &Output, overview: &Overview, now: Timestamp) -> Result<(), CommandFailure> {
@@ -46,23 +46,12 @@ fn attention(out: &Output, overview: &Overview, now: Timestamp) -> Result<(), Co
     if overview.attention.is_empty() {
         out.line("no function needs you")?;
     } else {
-        let mut table = TextTable::new(&["NEEDS ATTENTION", "WHY", "SINCE", "MESSAGE"]);
-        for one in &overview.attention {
-            let tone = if one.why == Attention::Canary {
-                Tone::Plain
-            } else {
-                Tone::Bad
-            };
-            let since = distance(one.since.as_deref(), now);
-            let cells = [
-                one.function.to_string(),
-                one.why.as_str().to_owned(),
-                since,
-                one.message.clone(),
-            ];
-            table.row(tone, cells);
-        }
-        out.table(&table)?;
+        let heads = ["NEEDS ATTENTION", "WHY", "SINCE", "MESSAGE"];
+        let tone = |one: &AttentionView| bad_if(one.why != Attention::Canary);
+        out.table(&toned(heads, &overview.attention, tone, |one| {
+            let (why, since) = (one.why.as_str().to_owned(), distance(one.since.as_deref(), now));
+            [one.function.to_string(), why, since, one.message.clone()]
+        }))?;
     }
     more(out, overview.attention_count, overview.attention.len())?;
     if overview.dead_letters > 0 {
@@ -77,12 +66,10 @@ fn running(out: &Output, overview: &Overview, now: Timestamp) -> Result<(), Comm
         return out.line("\nnothing runs");
     }
     out.line("")?;
-    let mut table = TextTable::new(&["RUNNING", "FUNCTION", "SINCE"]);
-    for run in &overview.running {
+    out.table(&table(["RUNNING", "FUNCTION", "SINCE"], &overview.running, |run| {
         let since = distance(run.started_at.as_deref(), now);
-        table.row(Tone::Plain, [short(run.id), run.function.to_string(), since]);
-    }
-    out.table(&table)?;
+        [short(run.id), run.function.to_string(), since]
+    }))?;
     more(out, overview.running_count, overview.running.len())
 }
 
@@ -91,11 +78,9 @@ fn next(out: &Output, overview: &Overview, now: Timestamp) -> Result<(), Command
         return Ok(());
     }
     out.line("")?;
-    let mut table = TextTable::new(&["NEXT", "FUNCTION"]);
-    for run in &overview.next {
-        table.row(Tone::Plain, [distance(Some(&run.at), now), run.function.to_string()]);
-    }
-    out.table(&table)
+    out.table(&table(["NEXT", "FUNCTION"], &overview.next, |run| {
+        [distance(Some(&run.at), now), run.function.to_string()]
+    }))
 }
 
 /// Says how many entries are not shown.

@@ -2,10 +2,11 @@
 
 use crate::client::encode;
 use crate::common::candidates;
-use crate::common::releases::asked;
+use crate::common::releases::path;
+use crate::common::tables::toned;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{TextTable, Tone};
+use crate::output::Tone;
 use crate::text::distance;
 use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
 use fnd_core::lifecycle::release::{HoldKind, ReleaseState, short};
@@ -36,39 +37,33 @@ pub(crate) struct HoldArgs {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let reply = asked(context, &args.function).await?;
+    let reply = context.client.get(&path(&args.function)?).await?;
     let now = Timestamp::now();
     context.out.answer(&reply.body, |list: &ReleaseList, out| {
-        let mut table = TextTable::new(&["RELEASE", "STATE", "SINCE", "FILE", "WHY"]);
-        for release in &list.versions {
-            let tone = match release.state {
-                ReleaseState::Serving | ReleaseState::Trying | ReleaseState::Canary => Tone::Plain,
-                ReleaseState::Failed => Tone::Bad,
-                ReleaseState::Waiting | ReleaseState::Retired => Tone::Dim,
-            };
+        let tone = |release: &ReleaseView| match release.state {
+            ReleaseState::Serving | ReleaseState::Trying | ReleaseState::Canary => Tone::Plain,
+            ReleaseState::Failed => Tone::Bad,
+            ReleaseState::Waiting | ReleaseState::Retired => Tone::Dim,
+        };
+        let heads = ["RELEASE", "STATE", "SINCE", "FILE", "WHY"];
+        out.table(&toned(heads, &list.versions, tone, |release| {
             let why = release.error.as_ref().or(release.why.as_ref());
-            table.row(
-                tone,
-                [
-                    short(release.version),
-                    state(release, list.hold.as_ref()),
-                    distance(Some(&release.since), now),
-                    out.printed(&release.source),
-                    why.map(|why| out.printed(why)).unwrap_or_default(),
-                ],
-            );
-        }
-        out.table(&table)
+            [
+                short(release.version),
+                state(release, list.hold.as_ref()),
+                distance(Some(&release.since), now),
+                out.printed(&release.source),
+                why.map(|why| out.printed(why)).unwrap_or_default(),
+            ]
+        }))
     })
 }
 
 /// Returns the state of a release, and whether it is held.
 fn state(release: &ReleaseView, hold: Option<&HoldView>) -> String {
     let word = release.state.as_str();
-    match hold
-        .filter(|hold| hold.version == release.version)
-        .map(|hold| hold.kind)
-    {
+    let hold = hold.filter(|hold| hold.version == release.version);
+    match hold.map(|hold| hold.kind) {
         None => word.to_owned(),
         Some(HoldKind::Pin) => format!("{word}, pinned"),
         Some(HoldKind::Rollback) => format!("{word}, rolled back"),
@@ -87,12 +82,19 @@ pub(crate) async fn hold(context: &Context, args: HoldArgs, verb: &str) -> Resul
     // fnd answers when the release serves or cannot, and a trial may take a while.
     context.out.progress("waiting until the release serves");
     let reply = context.client.post(&path).await?;
-    let until = if verb == "pin" {
-        "until `unpin`"
-    } else {
-        "until its file changes"
+    let until = match verb {
+        "pin" => "until `unpin`",
+        _ => "until its file changes",
     };
-    print(context, &args.function, &reply.body, until)
+    let function = &args.function;
+    context.out.answer(&reply.body, |changed: &ReleaseChanged, out| {
+        let release = changed.version.map(short).unwrap_or_default();
+        let state = match changed.state {
+            ReleaseState::Serving => "serves".to_owned(),
+            state => format!("is {}", state.as_str()),
+        };
+        out.remark(&format!("{function}: release {release} {state}, {until}"))
+    })
 }
 
 /// # Errors
@@ -103,15 +105,5 @@ pub(crate) async fn unpin(context: &Context, args: Args) -> Result<Exit, Command
     let function = &args.function;
     context.out.answer(&reply.body, |_: &ReleaseChanged, out| {
         out.remark(&format!("{function}: its file serves again, when it can be loaded"))
-    })
-}
-
-fn print(context: &Context, function: &str, body: &[u8], until: &str) -> Result<Exit, CommandFailure> {
-    context.out.answer(body, |changed: &ReleaseChanged, out| {
-        let release = changed.version.map(short).unwrap_or_default();
-        match changed.state {
-            ReleaseState::Serving => out.remark(&format!("{function}: release {release} serves, {until}")),
-            state => out.remark(&format!("{function}: release {release} is {}, {until}", state.as_str())),
-        }
     })
 }

@@ -27,19 +27,14 @@ pub(crate) struct Args {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let path = if args.accept_empty {
-        "/v1/reload?accept-empty=1"
-    } else {
-        "/v1/reload"
-    };
+    let query = if args.accept_empty { "?accept-empty=1" } else { "" };
+    let path = format!("/v1/reload{query}");
     let began = Instant::now();
     let about = async || {
-        format!(
-            "reading configuration and functions again: {}s",
-            began.elapsed().as_secs()
-        )
+        let seconds = began.elapsed().as_secs();
+        format!("reading configuration and functions again: {seconds}s")
     };
-    let reply = while_working(context, context.client.post(path), about).await?;
+    let reply = while_working(context, context.client.post(&path), about).await?;
     let report = serde_json::from_slice::<ReloadReport>(&reply.body);
     // A report that cannot be read is no verdict. `document` below fails at it.
     let bad = report.is_ok_and(|report| {

@@ -1,14 +1,12 @@
 //! `fndctl remove F...`: removes uploaded functions.
 
-use crate::client::request;
 use crate::common::candidates;
 use crate::common::confirm::confirmed;
 use crate::common::names::expand;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::parse;
 use fnd_core::api::RemovedFunction;
-use hyper::Method;
-use hyper::body::Bytes;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -36,22 +34,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let mut done = Vec::new();
     for function in &functions {
-        let request = request(Method::DELETE, &function_path(function)?, &[], Bytes::new())?;
-        let reply = context.client.send(request).await?;
-        let removed: RemovedFunction = crate::output::parse(&reply.body)?;
-        done.push(removed);
+        let reply = context.delete(&function_path(function)?).await?;
+        done.push(parse::<RemovedFunction>(&reply.body)?);
     }
-    let body = serde_json::to_vec(&done).unwrap_or_default(); // texts only
-    context.out.answer(&body, |done: &Vec<RemovedFunction>, out| {
-        for removed in done {
+    context.made(&done, |out| {
+        for removed in &done {
             out.remark(&format!("{}: removed ({})", removed.function, removed.files.join(", ")))?;
             if let Some(serves) = &removed.serves {
                 out.aside(&format!("`{serves}` has this name, and goes on"));
             }
-            removed
-                .remains
-                .iter()
-                .for_each(|what| out.aside(&format!("  stays: {what}")));
+            let remains = removed.remains.iter();
+            remains.for_each(|what| out.aside(&format!("  stays: {what}")));
         }
         Ok(())
     })

@@ -23,8 +23,6 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let path = format!("{}/replay", invocation_path(&args.run.id(context).await?));
     let reply = context.client.post(&path).await?;
-    context
-        .out
-        .document(&reply.body, |queued: &Queued, out| out.line(&queued.id.to_string()))?;
-    Ok(Exit::Fine)
+    let out = &context.out;
+    out.answer(&reply.body, |queued: &Queued, out| out.line(&queued.id.to_string()))
 }

@@ -2,11 +2,12 @@
 
 use crate::common::candidates;
 use crate::common::names::expand;
+use crate::common::tables::{bad_if, table, toned};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Output, TextTable, Tone};
+use crate::output::{Output, TextTable};
 use crate::text::{distance, why};
-use fnd_core::api::{Changed, ScheduleList, ScheduleState, ScheduleView};
+use fnd_core::api::{Changed, InvocationView, ScheduleList, ScheduleState, ScheduleView};
 use jiff::Timestamp;
 
 #[derive(Debug, clap::Args)]
@@ -75,67 +76,56 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             return out.line("no schedules; `fndctl explain schedule` shows how to write one");
         }
         match args.next {
-            1 => out.table(&table(&list.schedules, out, now)),
+            1 => out.table(&one_row_each(&list.schedules, out, now)),
             _ => out.table(&slots(&list.schedules, out, now)),
         }
     })
 }
 
 /// Returns the table of schedules.
-fn table(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> TextTable {
-    let mut table = TextTable::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT", "LAST", "STATE"]);
-    for schedule in schedules {
+fn one_row_each(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> TextTable {
+    let heads = ["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT", "LAST", "STATE"];
+    let has_failed = |last: &InvocationView| last.state.is_failure();
+    let tone = |schedule: &ScheduleView| bad_if(schedule.last.as_ref().is_some_and(has_failed));
+    toned(heads, schedules, tone, |schedule| {
         let next = schedule.next.first().map(String::as_str);
-        let last = schedule.last.as_ref();
-        let tone = match last.is_some_and(|last| last.state.is_failure()) {
-            true => Tone::Bad,
-            false => Tone::Plain,
-        };
-        table.row(
-            tone,
-            [
-                schedule.function.to_string(),
-                schedule.schedule.clone(),
-                schedule.timezone.clone().unwrap_or_default(),
-                distance(next, now),
-                next.map(|next| out.instant(next)).unwrap_or_default(),
-                last.map(|last| {
-                    let word = last
-                        .reason
-                        .map_or_else(|| last.state.as_str().to_owned(), |reason| why(Some(reason), ""));
-                    let at = last.ended_at.as_deref().unwrap_or(&last.accepted_at);
-                    format!("{word} {}", distance(Some(at), now))
-                })
-                .unwrap_or_default(),
-                schedule.state.as_str().to_owned(),
-            ],
-        );
-    }
-    table
+        let last = schedule.last.as_ref().map(|last| {
+            let state = || last.state.as_str().to_owned();
+            let word = last.reason.map_or_else(state, |reason| why(Some(reason), ""));
+            let at = last.ended_at.as_deref().unwrap_or(&last.accepted_at);
+            format!("{word} {}", distance(Some(at), now))
+        });
+        [
+            schedule.function.to_string(),
+            schedule.schedule.clone(),
+            schedule.timezone.clone().unwrap_or_default(),
+            distance(next, now),
+            next.map(|next| out.instant(next)).unwrap_or_default(),
+            last.unwrap_or_default(),
+            schedule.state.as_str().to_owned(),
+        ]
+    })
 }
 
 /// Returns the table of the next runs, one row for each run.
 fn slots(schedules: &[ScheduleView], out: &Output, now: Timestamp) -> TextTable {
-    let mut table = TextTable::new(&["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT"]);
-    for schedule in schedules {
-        for next in &schedule.next {
-            table.row(
-                Tone::Plain,
-                [
-                    schedule.function.to_string(),
-                    schedule.schedule.clone(),
-                    schedule.timezone.clone().unwrap_or_default(),
-                    distance(Some(next), now),
-                    out.instant(next),
-                ],
-            );
-        }
-        // A schedule that is paused has no next slots, so the table has no row of it.
-        if schedule.state != ScheduleState::Active {
-            out.progress(&format!("{}: {}", schedule.function, schedule.state.as_str()));
-        }
+    // A schedule that is paused has no next slots, so the table has no row of it.
+    for schedule in schedules.iter().filter(|one| one.state != ScheduleState::Active) {
+        out.progress(&format!("{}: {}", schedule.function, schedule.state.as_str()));
     }
-    table
+    let slots = schedules
+        .iter()
+        .flat_map(|one| one.next.iter().map(move |next| (one, next)));
+    let heads = ["FUNCTION", "SCHEDULE", "ZONE", "NEXT", "AT"];
+    table(heads, slots, |(schedule, next)| {
+        [
+            schedule.function.to_string(),
+            schedule.schedule.clone(),
+            schedule.timezone.clone().unwrap_or_default(),
+            distance(Some(next), now),
+            out.instant(next),
+        ]
+    })
 }
 
 /// Pauses or resumes the schedules of functions.

@@ -1,11 +1,12 @@
 //! `fndctl state`: the versioned values that functions share.
 
 use crate::client::{encode, request};
+use crate::common::filter::RunFilter;
 use crate::common::payload;
+use crate::common::tables::table;
 use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
-use crate::output::{TextTable, Tone, parse};
 use crate::text::{distance, size};
 use fnd_core::api::{StateEntry, StateKeys, StateScopes, StateWritten};
 use fnd_manifest::state_key::StateKey;
@@ -79,9 +80,6 @@ enum StateVerb {
     },
 }
 
-/// Most keys of a page.
-const PAGE: &str = "1000";
-
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
@@ -104,15 +102,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             change(context, (Method::PUT, &key), &headers, value, "has version").await
         }
         StateVerb::Delete { key, if_version } => {
-            let headers = matching(if_version);
-            change(
-                context,
-                (Method::DELETE, &key),
-                &headers,
-                Vec::new(),
-                "is deleted; it had version",
-            )
-            .await
+            let (headers, done) = (matching(if_version), "is deleted; it had version");
+            change(context, (Method::DELETE, &key), &headers, Vec::new(), done).await
         }
     }
 }
@@ -149,12 +140,9 @@ async fn scopes(context: &Context) -> Result<Exit, CommandFailure> {
         if list.scopes.is_empty() && out.format != Format::Name {
             return out.remark("the state has no keys");
         }
-        let mut table = TextTable::new(&["SCOPE", "KEYS", "SIZE"]);
-        for scope in &list.scopes {
-            let cells = [scope.scope.clone(), scope.keys.to_string(), size(Some(scope.bytes))];
-            table.row(Tone::Plain, cells);
-        }
-        out.table(&table)
+        out.table(&table(["SCOPE", "KEYS", "SIZE"], &list.scopes, |scope| {
+            [scope.scope.clone(), scope.keys.to_string(), size(Some(scope.bytes))]
+        }))
     })
 }
 
@@ -162,40 +150,25 @@ async fn keys(context: &Context, place: &str) -> Result<Exit, CommandFailure> {
     let (scope, prefix) = place.split_once('/').unwrap_or((place, ""));
     // Only the scope is checked, so any valid key will do.
     StateKey::new(scope, "x").map_err(|expected| CommandFailure::usage(format!("`{scope}`: {expected}")))?;
-    let mut list = StateKeys {
-        keys: Vec::new(),
-        next: None,
+    let mut parameters = Parameters::default();
+    parameters.add("prefix", Some(prefix).filter(|prefix| !prefix.is_empty()));
+    let path = format!("/v1/state/{}", encode(scope));
+    let parts = |page: StateKeys| (page.keys, page.next);
+    let mut wanted = RunFilter::of(parameters, u32::MAX, None);
+    let list = StateKeys {
+        keys: wanted.all(context, &path, parts).await?,
+        next: wanted.next,
     };
-    loop {
-        let mut parameters = Parameters::default();
-        parameters.add("prefix", Some(prefix).filter(|prefix| !prefix.is_empty()));
-        parameters.add("limit", Some(PAGE));
-        parameters.add("after", list.next.as_deref());
-        let reply = context
-            .client
-            .get(&format!("/v1/state/{}{}", encode(scope), parameters.0))
-            .await?;
-        let page: StateKeys = parse(&reply.body)?;
-        list.keys.extend(page.keys);
-        list.next = page.next;
-        if list.next.is_none() {
-            break;
-        }
-    }
     let now = Timestamp::now();
-    let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
-    context.out.answer(&body, |list: &StateKeys, out| {
-        let mut table = TextTable::new(&["KEY", "VERSION", "SIZE", "CHANGED"]);
-        for key in &list.keys {
-            let cells = [
+    context.made(&list, |out| {
+        out.table(&table(["KEY", "VERSION", "SIZE", "CHANGED"], &list.keys, |key| {
+            [
                 format!("{scope}/{}", key.key),
                 key.version.to_string(),
                 size(Some(key.bytes)),
                 distance(Some(&key.changed_at), now),
-            ];
-            table.row(Tone::Plain, cells);
-        }
-        out.table(&table)
+            ]
+        }))
     })
 }
 

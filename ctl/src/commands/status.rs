@@ -1,18 +1,18 @@
 //! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
 use crate::common::selection::{Selection, refuse_changes_of_some};
+use crate::common::tables::widening;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::health::outdated;
-use crate::output::Format;
-use crate::output::{Output, TextTable, Tone, parse};
-use crate::text::{brief, distance, ended, ended_service, size, why};
+use crate::output::{Format, Output, Tone, escape, parse};
+use crate::text::{brief, distance, ended, ended_service, size, state, stopped, why};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodePlaces, NodeState, NodeStatus};
+use fnd_core::lifecycle::release::short;
 use fnd_core::records::outcome::Reason;
 use fnd_core::run::FunctionState;
 use fnd_wire::naming::UPLOADS;
 use fnd_wire::units::counted;
-use hyper::body::Bytes;
 use jiff::Timestamp;
 use std::path::Path;
 
@@ -66,11 +66,8 @@ async fn watch(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
             "/v1/functions".to_owned()
         }
     };
-    crate::common::watch::watch(context, &format!("{path}?watch=1"), async || {
-        show(context, args).await.map(drop)
-    })
-    .await?;
-    Ok(Exit::Fine)
+    let show = async || show(context, args).await;
+    crate::common::watch::watch(context, &format!("{path}?watch=1"), show).await
 }
 
 async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
@@ -78,27 +75,13 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
         let reply = context.client.get(&function_path(name)?).await?;
         // The time is taken after the answer, so that a run that has ended meanwhile ended in the past.
         let now = Timestamp::now();
-        context.out.document(&reply.body, |detail: &FunctionDetail, out| {
-            out.table(&table(
-                std::slice::from_ref(&detail.status),
-                out.format == Format::Wide,
-                now,
-            ))?;
-            if out.format == Format::Name {
-                return Ok(());
-            }
-            details(out, std::slice::from_ref(&detail.status), now)
-        })?;
-        return Ok(Exit::Fine);
+        return context.out.answer(&reply.body, |detail: &FunctionDetail, out| {
+            print(out, std::slice::from_ref(&detail.status), now)
+        });
     }
     let reply = context.client.get("/v1/status").await?;
     let now = Timestamp::now();
-    let body = if args.failed || args.selection.changes() {
-        selected(&reply.body, args)?
-    } else {
-        reply.body
-    };
-    context.out.answer(&body, |node: &NodeStatus, out| {
+    let print_node = |node: &NodeStatus, out: &Output| {
         // After the installation this is the first thing that many people see, so it says where functions go.
         if let (true, false, Some(places)) = (node.functions.is_empty(), args.selects(), &node.places) {
             let directories = for_people(places).join(" or ");
@@ -107,42 +90,45 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
             ))?;
             return about_node(out, node);
         }
-        out.table(&table(&node.functions, out.format == Format::Wide, now))?;
-        if out.format == Format::Name {
+        print(out, &node.functions, now)?;
+        if args.selects() || out.format == Format::Name {
             return Ok(());
         }
-        details(out, &node.functions, now)?;
-        if args.selects() { Ok(()) } else { about_node(out, node) }
-    })
+        about_node(out, node)
+    };
+    // Otherwise the body of fnd is printed as it is, also with fields that this fndctl does not know.
+    if args.failed || args.selection.changes() {
+        let node = selected(&reply.body, args)?;
+        return context.made(&node, |out| print_node(&node, out));
+    }
+    context.out.answer(&reply.body, print_node)
 }
 
 /// Returns a status of the node that has only the selected functions, in their order.
-fn selected(body: &[u8], args: &Args) -> Result<Bytes, CommandFailure> {
+fn selected(body: &[u8], args: &Args) -> Result<NodeStatus, CommandFailure> {
     let mut node: NodeStatus = parse(body)?;
     args.selection.apply(&mut node.functions)?;
     if args.failed {
         let is_bad = |state| matches!(state, FunctionState::Invalid | FunctionState::CrashLooping);
-        node.functions
-            .retain(|one| one.status == LastEnd::Failed || is_bad(one.state));
+        node.functions.retain(|one| has_failed(one) || is_bad(one.state));
     }
-    Ok(serde_json::to_vec(&node).unwrap_or_default().into()) // as it was read
+    Ok(node)
 }
 
-/// Returns the table of functions.
-pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) -> TextTable {
-    let mut header = vec![
-        "FUNCTION", "RUNTIME", "STATE", "LAST", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
-    ];
-    if wide {
-        header.extend(["STARTED", "CPU", "RUNNING", "QUEUED", "VERSION"]);
-    }
-    let mut table = TextTable::new(&header);
-    for function in functions {
+/// Prints functions: the table, and below it the details that have no room in it. Of names only the first column is printed.
+fn print(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), CommandFailure> {
+    let heads: (&[_], &[_]) = (
+        &[
+            "FUNCTION", "RUNTIME", "STATE", "LAST", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
+        ],
+        &["STARTED", "CPU", "RUNNING", "QUEUED", "VERSION"],
+    );
+    out.table(&widening(out, heads, functions, tone, |function| {
         let next = function.next_attempt_at.as_deref().or(function.next_run_at.as_deref());
-        let mut cells = vec![
+        vec![
             function.function.to_string(),
             function.runtime.clone(),
-            function.state.as_str().to_owned(),
+            state(function).to_owned(),
             last(function, now),
             distance(next, now),
             // A retry and a poll are no runs of their own, and a cancelled run is no failure.
@@ -151,22 +137,17 @@ pub(super) fn table(functions: &[FunctionStatus], wide: bool, now: Timestamp) ->
             brief(function.p50_ms),
             brief(function.p99_ms),
             memory(function),
-        ];
-        if wide {
-            cells.extend([
-                distance(function.started_at.as_deref(), now),
-                brief(function.cpu_ms),
-                function.running.to_string(),
-                function.queued.to_string(),
-                function
-                    .version
-                    .map(|version| version.hex()[..12].to_owned())
-                    .unwrap_or_default(),
-            ]);
-        }
-        table.row(tone(function), cells);
+            distance(function.started_at.as_deref(), now),
+            brief(function.cpu_ms),
+            function.running.to_string(),
+            function.queued.to_string(),
+            function.version.map(short).unwrap_or_default(),
+        ]
+    }))?;
+    match out.format {
+        Format::Name => Ok(()),
+        _ => details(out, functions, now),
     }
-    table
 }
 
 /// Returns how the last attempt ended, and when: `ok 2m ago`; for a service that runs, since when, and where it listens:
@@ -217,20 +198,16 @@ fn tone(function: &FunctionStatus) -> Tone {
 fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), CommandFailure> {
     let mut lines = Vec::new();
     for function in functions {
+        lines.extend(stopped(function, now).map(|by| format!("{}: {by}", function.function)));
         if let Some(error) = &function.error {
             lines.push(format!("{}: {error}", function.function));
         }
         if let Some(told) = &function.alert {
-            let since = distance(Some(&told.since), now);
+            let (alert, since) = (told.alert.as_str(), distance(Some(&told.since), now));
             let undelivered = told.not_delivered.as_ref();
-            let undelivered = undelivered
-                .map(|why| format!("; not delivered: {why}"))
-                .unwrap_or_default();
-            lines.push(format!(
-                "{}: alert `{}`, {since}{undelivered}",
-                function.function,
-                told.alert.as_str()
-            ));
+            let undelivered = undelivered.map(|why| format!("; not delivered: {why}"));
+            let undelivered = undelivered.unwrap_or_default();
+            lines.push(format!("{}: alert `{alert}`, {since}{undelivered}", function.function));
         }
         // The warnings of a function are one text, each on a line of its own.
         let warnings = function.warning.iter().flat_map(|text| text.lines());
@@ -239,23 +216,25 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
             lines.push(format!("{}: waits for {}", function.function, waits_for.words()));
         }
         if has_failed(function) {
-            let again = distance(function.next_attempt_at.as_deref(), now);
-            let again = if again.is_empty() {
-                again
-            } else {
-                format!("; next attempt {again}")
+            let again = match distance(function.next_attempt_at.as_deref(), now).as_str() {
+                "" => String::new(),
+                again => format!("; next attempt {again}"),
             };
             let why = why(function.reason, &function.message);
             lines.push(format!("{}: {why}{again}", function.function));
         }
         lines.extend(ended_service(function).map(|why| format!("{}: {why}", function.function)));
     }
+    apart(out, &lines, false)
+}
+
+/// Prints lines, and an empty line before them.
+fn apart(out: &Output, lines: &[String], keep_lines: bool) -> Result<(), CommandFailure> {
     if !lines.is_empty() {
         out.line("")?;
     }
-    lines
-        .iter()
-        .try_for_each(|line| out.line(&crate::output::escape(line, false)))
+    let mut lines = lines.iter();
+    lines.try_for_each(|line| out.line(&escape(line, keep_lines)))
 }
 
 /// Returns how much of its disk the state uses.
@@ -284,13 +263,8 @@ fn for_people(places: &NodePlaces) -> Vec<&str> {
 /// Returns how many files are no functions, with the first of them.
 fn unclaimed(node: &NodeStatus) -> String {
     const SHOWN: usize = 5;
-    let mut names = node
-        .unclaimed
-        .iter()
-        .take(SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let names: Vec<&str> = node.unclaimed.iter().take(SHOWN).map(String::as_str).collect();
+    let mut names = names.join(", ");
     if node.unclaimed_count > u64::try_from(SHOWN).unwrap_or(u64::MAX) {
         names += ", ...";
     }
@@ -325,25 +299,15 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
     }
     // fnd removes no home, since homes have data of people. That is no problem, so only `-o wide` names them.
     if !node.left_behind.is_empty() && out.format == Format::Wide {
-        let names = node.left_behind.join(", ");
+        let (count, names) = (node.left_behind.len(), node.left_behind.join(", "));
         let below = "in /var/lib/fnd/home and /var/lib/fnd/cache, or below the state directory";
-        lines.push(format!(
-            "{}: {names} ({below}; remove those that you do not need)",
-            counted(
-                node.left_behind.len(),
-                "deleted function still has files",
-                "deleted functions still have files"
-            )
-        ));
+        let (one, several) = ("deleted function still has files", "deleted functions still have files");
+        let have = counted(count, one, several);
+        lines.push(format!("{have}: {names} ({below}; remove those that you do not need)"));
     }
     if let Some(disk) = node.disk.as_ref().filter(|_| out.format == Format::Wide) {
         lines.push(disk_use(disk));
     }
     lines.extend(node.problems.iter().map(|problem| format!("problem: {problem}")));
-    if !lines.is_empty() {
-        out.line("")?;
-    }
-    lines
-        .iter()
-        .try_for_each(|line| out.line(&crate::output::escape(line, true)))
+    apart(out, &lines, true)
 }

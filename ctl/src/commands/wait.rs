@@ -2,15 +2,15 @@
 
 use crate::common::candidates;
 use crate::common::names;
+use crate::common::results::{LONGEST, exit_of_failed};
 use crate::common::runs::{end_of_id, find, newest};
 use crate::common::working::while_working;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{escape, parse};
-use crate::text::short;
-use crate::text::{between, span, why};
+use crate::text::{between, short, span, why};
 use fnd_core::api::{InvocationList, InvocationView};
-use fnd_core::records::outcome::{Reason, RunState};
+use fnd_core::records::outcome::RunState;
 use fnd_wire::ids::InvocationId;
 use fnd_wire::units::print_duration;
 use jiff::Timestamp;
@@ -42,7 +42,7 @@ const STEP: Duration = Duration::from_secs(3600);
 /// The wait is over before the runs are, the daemon refuses a request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let longest = args.timeout.as_deref().map(span).transpose()?;
-    let until = Instant::now() + longest.unwrap_or(crate::common::results::LONGEST);
+    let until = Instant::now() + longest.unwrap_or(LONGEST);
     let mut ids = Vec::new();
     for typed in &args.runs {
         ids.push(named(context, typed).await?);
@@ -54,25 +54,24 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let about = async || format!("waiting for run {name}: {}s", began.elapsed().as_secs());
         let (body, view) = while_working(context, end(context, id, until), about).await?;
         if let [_] = ids.as_slice() {
-            context
-                .out
-                .document(&body, |view: &InvocationView, out| out.remark(&line(view)))?;
+            let out = &context.out;
+            out.document(&body, |view: &InvocationView, out| out.remark(&line(view)))?;
         } else if !context.out.format.is_document() {
             // Each run is printed as soon as it has ended.
             context.out.remark(&line(&view))?;
         }
         ended.push(view);
     }
-    let verdict = ended.iter().map(exit).find(|exit| *exit != Exit::Fine);
-    if ended.len() > 1 && context.out.format.is_document() {
+    let first = ended.iter().find(|run| run.state != RunState::Succeeded);
+    let verdict = first.map_or(Exit::Fine, |run| exit_of_failed(run.reason));
+    if ended.len() > 1 {
         let list = InvocationList {
             invocations: ended,
             next: None,
         };
-        let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
-        context.out.document(&body, |_: &InvocationList, _| Ok(()))?;
+        context.made(&list, |_| Ok(()))?;
     }
-    Ok(verdict.unwrap_or(Exit::Fine))
+    Ok(verdict)
 }
 
 /// Returns the whole id of a run: of the newest one of a function that has this name, else of the one with this id.
@@ -89,9 +88,7 @@ async fn named(context: &Context, typed: &str) -> Result<String, CommandFailure>
     // A word that cannot be a name gets the message about names instead.
     crate::context::function_path(typed)?;
     let message = format!("there is no function `{typed}`, and no run has such an id");
-    let mut failure = CommandFailure::new(Exit::NoSuchThing, message);
-    failure.unknown = Some(typed.to_owned());
-    Err(failure)
+    Err(names::unknown(typed, message))
 }
 
 /// Waits for the end of a run and returns it, also as the API wrote it.
@@ -99,10 +96,8 @@ async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, In
     let path = invocation_path(id);
     loop {
         let step = until.saturating_duration_since(Instant::now()).min(STEP);
-        let reply = context
-            .client
-            .get(&format!("{path}?wait={}", print_duration(step)))
-            .await?;
+        let path = format!("{path}?wait={}", print_duration(step));
+        let reply = context.client.get(&path).await?;
         let view: InvocationView = parse(&reply.body)?;
         if view.state.is_final() {
             return Ok((reply.body.to_vec(), view));
@@ -111,10 +106,8 @@ async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, In
         if step < STEP {
             let (function, state) = (&view.function, view.state.as_str());
             let message = format!("the time to wait is over, but the run of `{function}` has not ended: it is {state}");
-            let help = format!(
-                "fndctl logs --id {0} shows its output, fndctl cancel {0} ends it",
-                short(view.id)
-            );
+            let id = short(view.id);
+            let help = format!("fndctl logs --id {id} shows its output, fndctl cancel {id} ends it");
             return Err(CommandFailure::new(Exit::Timeout, message).help(help));
         }
     }
@@ -123,24 +116,11 @@ async fn end(context: &Context, id: &str, until: Instant) -> Result<(Vec<u8>, In
 /// Returns how a run ended.
 fn line(view: &InvocationView) -> String {
     let lasted = between(view.started_at.as_deref(), view.ended_at.as_deref(), Timestamp::now());
-    let lasted = if lasted.is_empty() {
-        lasted
-    } else {
-        format!(" after {lasted}")
-    };
+    let after = if lasted.is_empty() { "" } else { " after " };
     let (id, function, state) = (short(view.id), &view.function, view.state.as_str());
     let why = match view.state {
         RunState::Succeeded => String::new(),
         _ => format!(": {}", escape(&why(view.reason, &view.message), false)),
     };
-    format!("{id} {function} {state}{lasted}{why}")
-}
-
-/// Returns the exit code for the end of a run.
-fn exit(view: &InvocationView) -> Exit {
-    match (view.state, view.reason) {
-        (RunState::Succeeded, _) => Exit::Fine,
-        (_, Some(Reason::Timeout | Reason::Deadline)) => Exit::Timeout,
-        _ => Exit::FunctionFailed,
-    }
+    format!("{id} {function} {state}{after}{lasted}{why}")
 }

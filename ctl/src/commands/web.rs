@@ -3,12 +3,17 @@
 use crate::common::page::{PageOptions, StartedPage, start};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use clap::{Arg, value_parser};
+use rustix::fs::OFlags;
 use std::ffi::OsString;
+use std::fs::{File, Metadata, remove_file, symlink_metadata};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::process::Stdio;
 
 #[derive(Debug, clap::Args)]
 #[command(
+    arg = control(),
     after_help = "The page shows functions and runs, and does what you may do: fnd asks for the same roles as for fndctl. Nobody else reaches it: \
     its socket is yours, and a browser needs the token of the printed address, once. Ctrl-C ends the page.\n\nExamples:\n  \
     fndctl web                   at a socket, for a laptop: the printed ssh line brings it there\n  \
@@ -18,8 +23,8 @@ use std::process::Stdio;
 )]
 pub(crate) struct Args {
     /// Listen at this socket [default: $XDG_RUNTIME_DIR/fnd/web.sock].
-    #[arg(long, value_name = "PATH", conflicts_with = "port")]
-    listen: Option<PathBuf>,
+    #[arg(long = "socket", value_name = "PATH", conflicts_with = "port")]
+    pub(crate) listen: Option<PathBuf>,
 
     /// Listen at this port of 127.0.0.1; 0 chooses a free one.
     #[arg(long, value_name = "N")]
@@ -33,6 +38,53 @@ pub(crate) struct Args {
     end_with_input: bool,
 }
 
+/// Returns the option of the control socket. The socket of this verb is that of the page, so the global option `--socket`, whose
+/// id is the same, has another name here: its value comes to the place of the global one.
+fn control() -> Arg {
+    Arg::new("socket")
+        .long("control")
+        .value_name("PATH")
+        .env("FND_SOCKET")
+        .hide_env(true)
+        .value_parser(value_parser!(PathBuf))
+        .conflicts_with("user")
+        .help_heading("Global options")
+        .help("Path of fnd's control socket; before `web` it is `--socket`, as with every verb")
+        .display_order(0)
+}
+
+/// The socket of a page; removed when this is dropped. The page itself has given up all files.
+struct SocketFile {
+    path: PathBuf,
+    /// Open, so that no other file gets the number of this one.
+    file: File,
+}
+
+impl SocketFile {
+    fn at(path: PathBuf) -> Option<Self> {
+        // A socket can be opened as a place only (`O_PATH`).
+        let flags = (OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC).bits();
+        let file = File::options()
+            .read(true)
+            .custom_flags(flags.cast_signed())
+            .open(&path)
+            .ok()?;
+        Some(Self { path, file })
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let identity = |file: Metadata| (file.dev(), file.ino());
+        let own = self.file.metadata().ok().map(identity);
+        // A page that was started in the meantime has taken the place of the one that ended.
+        if own.is_some() && symlink_metadata(&self.path).ok().map(identity) == own {
+            // Without the file there is nothing to remove.
+            let _ = remove_file(&self.path);
+        }
+    }
+}
+
 /// Serves the page until it ends.
 ///
 /// # Errors
@@ -40,7 +92,13 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut words: Vec<OsString> = args.page.words()?.into_iter().map(OsString::from).collect();
     if let Some(path) = args.listen {
-        words.extend([OsString::from("--listen"), path.into_os_string()]);
+        if path == context.client.path() {
+            return Err(CommandFailure::usage(format!(
+                "{} is the socket of fnd, and `--socket` names that of the page: fnd's own is `--control`",
+                path.display()
+            )));
+        }
+        words.extend([OsString::from("--socket"), path.into_os_string()]);
     }
     if let Some(port) = args.port {
         words.extend(["--port".to_owned(), port.to_string()].map(OsString::from));
@@ -51,6 +109,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Stdio::piped()
     };
     let mut page = start(context, words, input).await?;
+    let _socket = page.started.socket.clone().and_then(|path| SocketFile::at(path.into()));
     page.started.ssh = page.started.socket.as_deref().map(|socket| ssh(socket, &host()));
     print(context, &page.started)?;
     page.ended().await
@@ -91,6 +150,23 @@ fn host() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_socket_is_removed_unless_another_page_has_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let [own, other] = ["own.sock", "other.sock"].map(|name| directory.path().join(name));
+        for path in [&own, &other] {
+            std::fs::write(path, "").unwrap();
+        }
+        let socket = SocketFile::at(own.clone());
+        assert!(socket.is_some());
+        std::fs::rename(&other, &own).unwrap();
+        drop(socket);
+        assert!(own.exists());
+        drop(SocketFile::at(own.clone()));
+        assert!(!own.exists());
+        assert!(SocketFile::at(own).is_none());
+    }
 
     #[test]
     fn one_line_leads_to_the_page() {

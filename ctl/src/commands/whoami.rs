@@ -13,19 +13,16 @@ pub(crate) struct Args {}
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/access").await?;
-    context.out.document(&reply.body, |caller: &CallerView, out| {
+    context.out.answer(&reply.body, |caller: &CallerView, out| {
         let mut table = TextTable::new(&["ROLE", "FOR"]);
         if let Some(role) = caller.role {
             let all = format!("the node `{}` and every function", caller.node);
             table.row(Tone::Plain, [role.as_str().to_owned(), all]);
         }
         for entry in &caller.functions {
-            table.row(
-                Tone::Plain,
-                [entry.role.as_str().to_owned(), entry.functions.join(", ")],
-            );
+            let cells = [entry.role.as_str().to_owned(), entry.functions.join(", ")];
+            table.row(Tone::Plain, cells);
         }
         out.table(&table)
-    })?;
-    Ok(Exit::Fine)
+    })
 }

@@ -1,6 +1,7 @@
 //! Builds: waits for their end, and shows meanwhile what they print.
 
 use crate::client::Reply;
+use crate::common::answers::next;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::CommandFailure;
 use fnd_core::api::LogLine;
@@ -16,10 +17,8 @@ async fn watch(context: &Context) {
     let Ok(mut lines) = context.client.stream(&format!("/v1/logs{}", parameters.0)).await else {
         return;
     };
-    while let Ok(Some(line)) = lines.line().await {
-        if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
-            context.out.progress(&context.out.printed(&line.text));
-        }
+    while let Ok(Some(line)) = next::<LogLine>(&mut lines).await {
+        context.out.progress(&context.out.printed(&line.text));
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! A shell waits for them while somebody types, so a daemon that does not answer soon completes nothing, silently.
 
-use crate::client::Client;
+use crate::client::{Client, encode};
 use crate::text;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use fnd_core::api::stream::Kind;
 use fnd_core::api::{FunctionDetail, FunctionList, InvocationList, InvocationView, ReleaseList, ReleaseView};
 use fnd_core::explain::REASONS;
 use fnd_core::input::{Field, FieldKind};
+use fnd_core::lifecycle::release::short;
 use fnd_core::records::outcome::{RunState, Trigger};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -33,40 +34,34 @@ pub(crate) fn runs() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let list: Option<InvocationList> = ask("/v1/invocations?limit=30");
         let runs = list.map(|list| list.invocations).unwrap_or_default();
-        candidates_of_runs(&runs)
-            .map(|(id, about)| CompletionCandidate::new(id).help(Some(about.into())))
-            .collect()
+        let now = Timestamp::now();
+        let candidate = |run: &InvocationView| {
+            let accepted = text::distance(Some(&run.accepted_at), now);
+            let about = format!("{} {} {accepted}", run.function, run.state.as_str());
+            CompletionCandidate::new(text::short(run.id)).help(Some(about.into()))
+        };
+        runs.iter().map(candidate).collect()
     })
 }
 
-/// Returns runs as candidates of completion: the end of an id, and a few words about the run.
-fn candidates_of_runs(runs: &[InvocationView]) -> impl Iterator<Item = (String, String)> {
-    let now = Timestamp::now();
-    runs.iter().map(move |run| {
-        let accepted = text::distance(Some(&run.accepted_at), now);
-        (
-            text::short(run.id),
-            format!("{} {} {accepted}", run.function, run.state.as_str()),
-        )
-    })
+/// Returns the words behind a verb of an unfinished command line: clap tells a completer nothing of them.
+fn behind(verbs: &[&str]) -> Vec<String> {
+    let mut words = std::env::args().skip_while(|word| !verbs.contains(&word.as_str()));
+    words.next();
+    words.collect()
 }
 
 /// Releases of the function that an unfinished command line names, with their states.
 pub(crate) fn releases() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        // clap tells a completer nothing of the other words of the line.
-        let words: Vec<String> = std::env::args().collect();
-        let verb = words
-            .iter()
-            .position(|word| matches!(word.as_str(), "rollback" | "undo" | "pin" | "diff"));
-        let named = verb.and_then(|verb| words.get(verb + 1..)).unwrap_or_default();
+        let named = behind(&["rollback", "undo", "pin", "diff"]);
         // The word that is being completed is empty at first.
         let function = named.iter().find(|word| !word.starts_with('-') && !word.is_empty());
         let list: Option<ReleaseList> =
-            function.and_then(|function| ask(&format!("/v1/functions/{}/versions", crate::client::encode(function))));
+            function.and_then(|function| ask(&format!("/v1/functions/{}/versions", encode(function))));
         let releases = list.map(|list| list.versions).unwrap_or_default();
         let candidate = |release: &ReleaseView| {
-            CompletionCandidate::new(fnd_core::lifecycle::release::short(release.version))
+            CompletionCandidate::new(short(release.version))
                 .help(Some(format!("{}, {}", release.state.as_str(), release.since).into()))
         };
         releases.iter().map(candidate).collect()
@@ -76,14 +71,10 @@ pub(crate) fn releases() -> ArgValueCandidates {
 /// Fields of the input of the function that an unfinished command line of `invoke` names, each with its `=`.
 pub(crate) fn fields() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        // clap tells a completer nothing of the other words of the line.
-        let words: Vec<String> = std::env::args().collect();
-        let verb = words.iter().position(|word| word == "invoke");
-        let function = verb
-            .and_then(|verb| words.get(verb + 1))
-            .filter(|word| !word.starts_with('-'));
+        let named = behind(&["invoke"]);
+        let function = named.first().filter(|word| !word.starts_with('-'));
         let detail: Option<FunctionDetail> =
-            function.and_then(|function| ask(&format!("/v1/functions/{}", crate::client::encode(function))));
+            function.and_then(|function| ask(&format!("/v1/functions/{}", encode(function))));
         let schema = detail.and_then(|detail| detail.more.input);
         let fields = schema.as_ref().map(fnd_core::input::fields).unwrap_or_default();
         fields.iter().map(candidate_of_field).collect()
@@ -110,25 +101,25 @@ pub(crate) fn functions_and_runs() -> ArgValueCandidates {
 
 /// States of runs.
 pub(crate) fn states() -> ArgValueCandidates {
-    words(RunState::ALL.map(RunState::as_str).to_vec())
+    words(RunState::WORDS)
 }
 
 /// Triggers of runs.
 pub(crate) fn triggers() -> ArgValueCandidates {
-    words(Trigger::ALL.map(Trigger::as_str).to_vec())
+    words(Trigger::WORDS)
 }
 
 /// Reasons of ends.
 pub(crate) fn reasons() -> ArgValueCandidates {
-    words(REASONS.to_vec())
+    words(REASONS)
 }
 
 /// Kinds of events.
 pub(crate) fn kinds() -> ArgValueCandidates {
-    words(Kind::ALL.map(Kind::as_str).to_vec())
+    words(Kind::WORDS)
 }
 
-fn words(words: Vec<&'static str>) -> ArgValueCandidates {
+fn words(words: &'static [&'static str]) -> ArgValueCandidates {
     ArgValueCandidates::new(move || words.iter().map(CompletionCandidate::new).collect())
 }
 
@@ -136,10 +127,8 @@ fn words(words: Vec<&'static str>) -> ArgValueCandidates {
 fn ask<T: DeserializeOwned>(path: &str) -> Option<T> {
     let (socket, user) = typed_socket(std::env::args());
     let client = Client::new(crate::socket(socket, user).ok()?, user);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.ok()?;
     // The shell stands still until the candidates are there.
     let reply = runtime.block_on(async { tokio::time::timeout(PATIENCE, client.get(path)).await });
     serde_json::from_slice(&reply.ok()?.ok()?.body).ok()

@@ -1,5 +1,6 @@
 //! The table of the verdicts on the fields of foreign files, and the exit code of an import that failed.
 
+use crate::common::tables::toned;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use fnd_import::failure::{FailureKind, ImportFailure};
@@ -22,21 +23,18 @@ impl From<ImportFailure> for CommandFailure {
 
 /// Returns rows as a table.
 pub(crate) fn table<'a>(rows: impl IntoIterator<Item = &'a Row>) -> TextTable {
-    let mut table = TextTable::new(&["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"]);
-    for row in rows {
-        let tone = match row.verdict {
-            FieldVerdict::Refused => Tone::Bad,
-            FieldVerdict::Works => Tone::Plain,
-            _ => Tone::Dim,
-        };
-        let cells = [
+    let tone = |row: &Row| match row.verdict {
+        FieldVerdict::Refused => Tone::Bad,
+        FieldVerdict::Works => Tone::Plain,
+        _ => Tone::Dim,
+    };
+    toned(["PLACE", "FIELD", "VERDICT", "BECOMES", "NOTE"], rows, tone, |row| {
+        [
             format!("{}:{}:{}", row.file, row.line, row.column),
             row.field.clone(),
             row.verdict.as_str().to_owned(),
             row.becomes.clone().unwrap_or_default(),
             row.note.clone().unwrap_or_default(),
-        ];
-        table.row(tone, cells);
-    }
-    table
+        ]
+    })
 }

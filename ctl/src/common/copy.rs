@@ -1,8 +1,13 @@
-//! Copies the files of a function, to run or to edit them elsewhere.
+//! The files of a function: copies them, to run or to edit them elsewhere, and lists directories.
 
 use fnd_manifest::regular_file;
+use rustix::fs::Dir;
+use rustix::io::Errno;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -17,6 +22,22 @@ pub(crate) fn file(from: &Path, to: &Path) -> io::Result<()> {
     io::copy(&mut opened, &mut fs::File::create(to)?)?;
     // The owner must be able to change the copy, also that of a read-only file.
     fs::set_permissions(to, fs::Permissions::from_mode(mode | 0o600))
+}
+
+/// Returns the names in an open directory, sorted.
+///
+/// # Errors
+/// The directory cannot be read.
+pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if !matches!(name.as_slice(), b"." | b"..") {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Directories are not nested deeper in a function, and links may form a circle.

@@ -2,41 +2,35 @@
 
 use crate::output::Output;
 use fnd_core::api::stream::{Kind, StreamEvent};
-use fnd_core::records::outcome::Reason;
+use fnd_core::lifecycle::release::short;
+use fnd_core::records::outcome::{Exhausted, Reason};
 use fnd_wire::units::counted;
 
 /// Returns what an event says, without its kind and its function.
 pub(crate) fn words(out: &Output, event: &StreamEvent) -> String {
     let reason = event.reason.map(|reason| reason.to_string()).unwrap_or_default();
     let message = event.message.as_deref().unwrap_or_default();
-    let attempt = event
-        .attempt
-        .map(|attempt| format!("attempt {attempt}"))
-        .unwrap_or_default();
+    let attempt = event.attempt.map(|attempt| format!("attempt {attempt}"));
+    let attempt = attempt.unwrap_or_default();
     let trigger = event.trigger.map_or("", |trigger| trigger.as_str());
     match event.kind {
-        Kind::Loaded => {
-            let version = event.version.map(|version| version.hex()).unwrap_or_default();
-            format!("version {}", version.get(..12).unwrap_or(""))
-        }
+        Kind::Loaded => format!("version {}", event.version.map(short).unwrap_or_default()),
         // The diagnostics are printed below this line.
         Kind::Refused if !event.diagnostics.is_empty() => String::new(),
-        Kind::Refused => message.to_owned(),
         Kind::Removed => String::new(),
-        Kind::State => event
-            .states
-            .map(|(from, to)| format!("{}, was {}", to.as_str(), from.as_str()))
-            .unwrap_or_default(),
+        Kind::State => {
+            let words = event.states;
+            let words = words.map(|(from, to)| format!("{}, was {}", to.as_str(), from.as_str()));
+            words.unwrap_or_default()
+        }
         Kind::Accepted => trigger.to_owned(),
         Kind::Started => {
             let worker = event.worker.map(|worker| format!(" as w{worker}")).unwrap_or_default();
             format!("{attempt}{worker} ({trigger})")
         }
         Kind::Ended => {
-            let took = event
-                .duration_ms
-                .map(|ms| format!(" after {ms:.0} ms"))
-                .unwrap_or_default();
+            let took = event.duration_ms.map(|ms| format!(" after {ms:.0} ms"));
+            let took = took.unwrap_or_default();
             let why = match event.reason {
                 Some(Reason::Ok) | None => String::new(),
                 Some(_) if message.is_empty() => format!(" ({reason})"),
@@ -56,22 +50,22 @@ pub(crate) fn words(out: &Output, event: &StreamEvent) -> String {
         }
         Kind::GaveUp => {
             let exhausted = event.exhausted.map(|exhausted| match exhausted {
-                fnd_core::records::outcome::Exhausted::Retries => "no retries are left",
-                fnd_core::records::outcome::Exhausted::Poll => "the time for polls is over",
-                fnd_core::records::outcome::Exhausted::Deadline => "the deadline is over",
+                Exhausted::Retries => "no retries are left",
+                Exhausted::Poll => "the time for polls is over",
+                Exhausted::Deadline => "the deadline is over",
             });
             format!("{} ({reason})", exhausted.unwrap_or_default())
         }
-        Kind::Scaled => event
-            .workers
-            .map(|(from, to)| format!("workers: {to}, were {from}"))
-            .unwrap_or_default(),
+        Kind::Scaled => {
+            let words = event.workers.map(|(from, to)| format!("workers: {to}, were {from}"));
+            words.unwrap_or_default()
+        }
         Kind::Dropped => format!("{reason} ({trigger})"),
         Kind::Request => {
             let took = event.duration_ms.map(|ms| format!(", {ms:.1} ms")).unwrap_or_default();
             format!("{message}{took}")
         }
-        Kind::Problem | Kind::Solved => message.to_owned(),
+        Kind::Refused | Kind::Problem | Kind::Solved => message.to_owned(),
         Kind::Missed => match event.missed {
             Some(missed) => format!("{}: {message}", counted(missed, "event", "events")),
             None => message.to_owned(),

@@ -1,13 +1,23 @@
-//! Runs the program `fnd` to examine a ledger, since only it knows the schema. Under root it runs as the owner of the
-//! state, since root reads no database that another user can write.
+//! Runs programs that say something about themselves or about files: an interpreter says its version, and `fnd` examines a
+//! ledger, since only it knows the schema. Under root `fnd` runs as the owner of the state, since root reads no database that
+//! another user can write.
 
 use crate::exit::CommandFailure;
+use crate::health::program::{number, output};
 use fnd_core::verify_report::Examined;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+/// Returns the version that an interpreter prints; nothing if it does not answer. `probe` is the command that asks it.
+pub(crate) async fn version_of(probe: &[String], interpreter: &str) -> Option<String> {
+    let words = probe.iter().map(|word| word.replace("{interpreter}", interpreter));
+    let words: Vec<String> = words.collect();
+    let (program, arguments) = words.split_first()?;
+    number(&output(program, arguments).await.ok()?)
+}
 
 /// The ledger that `fnd` examines.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use crate::common::candidates;
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::CommandFailure;
+use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_manifest::schema::one_of;
 use fnd_manifest::schema::read::nearest;
@@ -63,9 +64,13 @@ pub(crate) struct Filter {
 impl Filter {
     /// Says whether an option selects among runs, besides the function.
     pub(crate) fn selects_more(&self) -> bool {
+        self.narrows() || self.after.is_some() || self.limit.is_some()
+    }
+
+    /// Says whether an option selects runs by what they are, besides the function.
+    pub(crate) fn narrows(&self) -> bool {
         let texts = [&self.state, &self.reason, &self.trigger, &self.version, &self.text];
-        let places = [&self.since, &self.until, &self.after];
-        texts.into_iter().chain(places).any(Option::is_some) || self.limit.is_some()
+        texts.into_iter().chain([&self.since, &self.until]).any(Option::is_some)
     }
 }
 
@@ -101,12 +106,12 @@ fn known(option: &str, typed: Option<&str>, words: &[&'static str]) -> Result<()
 }
 
 /// Most elements on one page of the API.
-pub(crate) const PAGE: u32 = 1000;
+const PAGE: u32 = 1000;
 
 /// A query that is sent page by page.
 #[derive(Debug)]
 pub(crate) struct RunFilter {
-    parameters: String,
+    parameters: Parameters,
     /// How many more elements are wanted.
     remaining: u32,
     /// The cursor of the next page; absent before the first and after the last page.
@@ -126,27 +131,43 @@ impl RunFilter {
         known("--state", filter.state.as_deref(), RunState::WORDS)?;
         known("--trigger", filter.trigger.as_deref(), Trigger::WORDS)?;
         let mut parameters = Parameters::default();
-        parameters.add("function", filter.function.as_deref());
-        parameters.add("state", filter.state.as_deref());
-        parameters.add("reason", filter.reason.as_deref());
-        parameters.add("trigger", filter.trigger.as_deref());
-        parameters.add("version", filter.version.as_deref());
-        parameters.add("text", filter.text.as_deref());
+        for (name, value) in [
+            ("function", &filter.function),
+            ("state", &filter.state),
+            ("reason", &filter.reason),
+            ("trigger", &filter.trigger),
+            ("version", &filter.version),
+            ("text", &filter.text),
+        ] {
+            parameters.add(name, value.as_deref());
+        }
         parameters.add_instant("since", filter.since.as_deref(), now)?;
         parameters.add_instant("until", filter.until.as_deref(), now)?;
-        Ok(Self {
-            parameters: parameters.0,
-            remaining: filter.limit.unwrap_or(100),
-            next: filter.after.clone(),
-        })
+        Ok(Self::of(parameters, filter.limit.unwrap_or(100), filter.after.clone()))
     }
 
-    /// Returns the query with further parameters.
-    pub(crate) fn with(mut self, add: impl FnOnce(&mut Parameters)) -> Self {
-        let mut parameters = Parameters(self.parameters);
-        add(&mut parameters);
-        self.parameters = parameters.0;
+    /// Returns a query with other parameters, for at most `limit` elements after a place in the list.
+    pub(crate) fn of(parameters: Parameters, limit: u32, after: Option<String>) -> Self {
+        Self {
+            parameters,
+            remaining: limit,
+            next: after,
+        }
+    }
+
+    /// Returns the query with a further parameter.
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.parameters.add(name, Some(value));
         self
+    }
+
+    /// Returns runs, newest first.
+    ///
+    /// # Errors
+    /// As for [`Self::all`].
+    pub(crate) async fn runs(&mut self, context: &Context) -> Result<Vec<InvocationView>, CommandFailure> {
+        let parts = |page: InvocationList| (page.invocations, page.next);
+        self.all(context, "/v1/invocations", parts).await
     }
 
     /// Returns all elements, newest first. A page covers a bounded number of runs, so it may be empty and not the last.
@@ -164,14 +185,11 @@ impl RunFilter {
     {
         let mut all = Vec::new();
         loop {
-            let mut parameters = Parameters(self.parameters.clone());
+            let mut parameters = Parameters(self.parameters.0.clone());
             // fnd refuses a limit of 0, and one above the size of its pages.
             parameters.add("limit", Some(&self.remaining.clamp(1, PAGE).to_string()));
             parameters.add("after", self.next.as_deref());
-            let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
-            let page = serde_json::from_slice(&reply.body);
-            let page = page.map_err(|error| CommandFailure::usage(format!("failed to read fnd's list: {error}")))?;
-            let (found, next) = parts(page);
+            let (found, next) = parts(context.read(&format!("{path}{}", parameters.0)).await?);
             self.remaining = self
                 .remaining
                 .saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));

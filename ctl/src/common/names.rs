@@ -32,21 +32,15 @@ pub(crate) async fn expand(context: &Context, typed: &[String]) -> Result<Vec<St
 pub(crate) fn select(typed: &[String], all: &[String]) -> Result<Vec<String>, CommandFailure> {
     let mut selected: Vec<String> = Vec::new();
     for pattern in typed {
-        let found: Vec<&String> = all
-            .iter()
-            .filter(|name| matches(pattern.as_bytes(), name.as_bytes()))
-            .collect();
+        let is_meant = |name: &&String| matches(pattern.as_bytes(), name.as_bytes());
+        let found: Vec<&String> = all.iter().filter(is_meant).collect();
         if found.is_empty() && is_pattern(pattern) {
-            return Err(
-                CommandFailure::new(Exit::NoSuchThing, format!("no function matches `{pattern}`"))
-                    .help("`fndctl list` shows all functions"),
-            );
+            let message = format!("no function matches `{pattern}`");
+            return Err(CommandFailure::new(Exit::NoSuchThing, message).help("`fndctl list` shows all functions"));
         } else if found.is_empty() {
             function_path(pattern)?;
             let message = format!("there is no function `{pattern}`: `fndctl list` shows all functions");
-            let mut failure = CommandFailure::new(Exit::NoSuchThing, message);
-            failure.unknown = Some(pattern.clone());
-            return Err(failure);
+            return Err(unknown(pattern, message));
         }
         for name in found {
             if !selected.contains(name) {
@@ -55,6 +49,13 @@ pub(crate) fn select(typed: &[String], all: &[String]) -> Result<Vec<String>, Co
         }
     }
     Ok(selected)
+}
+
+/// Returns the failure of a name of no function, which is compared with the names that there are before it is printed.
+pub(crate) fn unknown(name: &str, message: String) -> CommandFailure {
+    let mut failure = CommandFailure::new(Exit::NoSuchThing, message);
+    failure.unknown = Some(name.to_owned());
+    failure
 }
 
 /// Returns whether a name matches a pattern: `*` is any text, also with slashes, `?` any character.
@@ -71,15 +72,9 @@ pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
 
 /// Returns the names of all functions.
 pub(crate) async fn all(context: &Context) -> Result<Vec<String>, CommandFailure> {
-    let reply = context.client.get("/v1/functions").await?;
-    let list: Result<FunctionList, _> = serde_json::from_slice(&reply.body);
-    let list =
-        list.map_err(|error| CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's list: {error}")))?;
-    Ok(list
-        .functions
-        .iter()
-        .map(|function| function.function.to_string())
-        .collect())
+    let list: FunctionList = context.read("/v1/functions").await?;
+    let functions = list.functions.iter();
+    Ok(functions.map(|function| function.function.to_string()).collect())
 }
 
 /// Adds to a failure about an unknown function the name that was probably meant.

@@ -1,8 +1,10 @@
 //! The result of a run: waits for it, shows its output meanwhile, and prints it.
 
-use crate::client::Outgoing;
-use crate::context::Context;
+use crate::client::{Outgoing, Reply};
+use crate::common::answers::next;
+use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
+use crate::output::parse;
 use fnd_core::api::{InvocationView, LogLine, LogStream, Queued};
 use fnd_core::records::outcome::Reason;
 use fnd_wire::units::print_duration;
@@ -27,36 +29,24 @@ pub(crate) async fn follow(
     let reply = context.client.send(request).await?;
     let id = queued(&reply.body)?;
     let mut shown = context.out.is_one_place().then(String::new);
-    let mut lines = context
-        .client
-        .stream(&format!("/v1/invocations/{id}/logs?follow=1"))
-        .await?;
-    while let Some(line) = lines.line().await? {
-        if let Ok(line) = serde_json::from_slice::<LogLine>(&line) {
-            // Standard output is for the result alone.
-            context.out.aside(&reworded(&line.text));
-            if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
-                shown.push_str(&line.text);
-                shown.push('\n');
-            }
-            // With more output nothing is compared, and the result is printed in any case.
-            shown = shown.filter(|shown| shown.len() <= COMPARED);
+    let path = invocation_path(&id);
+    let mut lines = context.client.stream(&format!("{path}/logs?follow=1")).await?;
+    while let Some(line) = next::<LogLine>(&mut lines).await? {
+        // Standard output is for the result alone.
+        context.out.aside(&reworded(&line.text));
+        if let Some(shown) = shown.as_mut().filter(|_| line.stream == LogStream::Stdout) {
+            shown.push_str(&line.text);
+            shown.push('\n');
         }
+        // With more output nothing is compared, and the result is printed in any case.
+        shown = shown.filter(|shown| shown.len() <= COMPARED);
     }
-    let path = format!("/v1/invocations/{id}");
     print(context, &path, LONGEST, shown.as_deref()).await
 }
 
 /// Returns the id of a run that was queued.
 pub(crate) fn queued(body: &[u8]) -> Result<String, CommandFailure> {
-    let queued: Result<Queued, _> = serde_json::from_slice(body);
-    let queued = queued.map_err(|error| {
-        CommandFailure::new(
-            Exit::NotReachable,
-            format!("failed to read the id in fnd's answer: {error}"),
-        )
-    })?;
-    Ok(queued.id.to_string())
+    Ok(parse::<Queued>(body)?.id.to_string())
 }
 
 /// Waits for the end of an invocation and prints its result, unless that was shown already.
@@ -68,10 +58,8 @@ pub(crate) async fn print(
 ) -> Result<Exit, CommandFailure> {
     while !wait.is_zero() {
         let step = wait.min(WAIT_STEP);
-        let reply = context
-            .client
-            .get(&format!("{path}?wait={}", print_duration(step)))
-            .await?;
+        let path = format!("{path}?wait={}", print_duration(step));
+        let reply = context.client.get(&path).await?;
         let ended = serde_json::from_slice::<InvocationView>(&reply.body).is_ok_and(|view| view.state.is_final());
         wait = if ended { Duration::ZERO } else { wait - step };
     }
@@ -88,26 +76,41 @@ pub(crate) async fn print(
         return Ok(Exit::Fine);
     }
     let id = path.rsplit('/').next().unwrap_or_default();
-    let view: InvocationView = crate::output::parse(&context.client.get(path).await?.body)?;
-    let exit = match view.reason {
-        Some(Reason::Timeout | Reason::Deadline) => Exit::Timeout,
-        _ => Exit::FunctionFailed,
-    };
+    let view: InvocationView = context.read(path).await?;
     let why = match view.reason {
         Some(reason) => format!("`{}` ended with `{reason}`: {}", view.function, view.message),
         None => format!("the run ended as `{state}`"),
     };
-    Err(
-        CommandFailure::new(exit, format!("{why}; the result is that of its last attempt"))
-            .help(format!("fndctl history --id {id} shows how it ended")),
-    )
+    let message = format!("{why}; the result is that of its last attempt");
+    let help = format!("fndctl history --id {id} shows how it ended");
+    Err(CommandFailure::new(exit_of_failed(view.reason), message).help(help))
+}
+
+/// Returns the exit code for the end of a run that did not succeed.
+pub(crate) fn exit_of_failed(reason: Option<Reason>) -> Exit {
+    match reason {
+        Some(Reason::Timeout | Reason::Deadline) => Exit::Timeout,
+        _ => Exit::FunctionFailed,
+    }
+}
+
+/// Fails if a function has failed, whose answer has a body, too.
+///
+/// # Errors
+/// It has failed.
+pub(crate) fn refuse_failed(reply: &Reply) -> Result<(), CommandFailure> {
+    let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
+    if state.is_none_or(|state| state == "succeeded") {
+        return Ok(());
+    }
+    let message = format!("the function failed: it answered {}", reply.status);
+    Err(CommandFailure::failed(message))
 }
 
 /// Prints the status that a function chose for its answer, if it is an error status: the run succeeded all the same.
 pub(crate) fn print_status(context: &Context, status: Option<u16>) {
     if let Some(status) = status.filter(|status| *status >= 400) {
-        context
-            .out
-            .aside(&format!("the function answered with status {status}"));
+        let text = format!("the function answered with status {status}");
+        context.out.aside(&text);
     }
 }

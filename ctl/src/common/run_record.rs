@@ -1,10 +1,13 @@
 //! All about one run: its record, what made its trigger run it, and its attempts.
 
+use crate::common::answers::{fields, or_dash};
+use crate::common::tables::{bad_if, widening};
 use crate::exit::CommandFailure;
-use crate::output::{Format, Output, TextTable, Tone, escape};
+use crate::output::Output;
 use crate::text::{between, distance, duration, size};
-use fnd_core::api::InvocationView;
+use fnd_core::api::{AttemptView, InvocationView};
 use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::Reason;
 use fnd_core::remedy::remedy;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
@@ -73,7 +76,6 @@ pub(crate) fn print(out: &Output, view: &InvocationView, now: Timestamp) -> Resu
             format!("by {node}, which has taken the message over: its record counts, and this one is no dead letter");
         ("superseded", text)
     });
-    let or_dash = |text: &str| if text.is_empty() { "-" } else { text }.to_owned();
     let state = view.state.as_str();
     let reason = view.reason.map(|reason| reason.to_string()).unwrap_or_default();
     let version = view.version.map(|version| version.to_string()).unwrap_or_default();
@@ -86,33 +88,30 @@ pub(crate) fn print(out: &Output, view: &InvocationView, now: Timestamp) -> Resu
             "state",
             format!("{state}{}{}", exhausted.unwrap_or_default(), hook.unwrap_or_default()),
         ),
-        ("reason", or_dash(&reason)),
-        ("message", or_dash(&view.message)),
+        ("reason", or_dash(reason)),
+        ("message", or_dash(view.message.as_str())),
         ("accepted", out.instant(&view.accepted_at)),
         ("started", text(&view.started_at)),
         ("ended", text(&view.ended_at)),
-        ("duration", or_dash(&took)),
+        ("duration", or_dash(took)),
         ("next attempt", text(&view.next_attempt_at)),
-        ("version", or_dash(&version)),
+        ("version", or_dash(version)),
     ];
     let remedy = view.reason.and_then(|reason| remedy(reason, &view.message));
     let remedy = remedy.map(|remedy| ("remedy", remedy));
-    // The message may be text of the function. A line end in it would look like the beginning of another field.
     let cause = view.cause.iter().flat_map(|cause| of_cause(cause, out));
-    for (name, value) in lines.into_iter().chain(remedy).chain(superseded).chain(cause) {
-        out.line(&format!("{name:13} {}", escape(&value, false)))?;
-    }
+    fields(out, lines.into_iter().chain(remedy).chain(superseded).chain(cause))?;
     if view.attempt_records.is_empty() {
         return Ok(());
     }
     out.line("")?;
-    let mut header = vec!["TRY", "STARTED", "DURATION", "REASON", "CPU", "MEMORY", "OUTPUT"];
-    if out.format == Format::Wide {
-        header.extend(["POLL", "WORKER", "EXIT", "SIGNAL", "THROTTLED", "DROPPED", "MESSAGE"]);
-    }
-    let mut table = TextTable::new(&header);
-    for attempt in &view.attempt_records {
-        let mut cells = vec![
+    let heads: (&[_], &[_]) = (
+        &["TRY", "STARTED", "DURATION", "REASON", "CPU", "MEMORY", "OUTPUT"],
+        &["POLL", "WORKER", "EXIT", "SIGNAL", "THROTTLED", "DROPPED", "MESSAGE"],
+    );
+    let tone = |attempt: &AttemptView| bad_if(attempt.reason != Reason::Ok);
+    out.table(&widening(out, heads, &view.attempt_records, tone, |attempt| {
+        vec![
             attempt.attempt.to_string(),
             distance(Some(&attempt.started_at), now),
             duration(Some(attempt.duration_ms)),
@@ -120,20 +119,13 @@ pub(crate) fn print(out: &Output, view: &InvocationView, now: Timestamp) -> Resu
             duration(attempt.cpu_ms),
             size(attempt.memory_peak_bytes),
             size(Some(attempt.stdout_bytes.saturating_add(attempt.stderr_bytes))),
-        ];
-        if out.format == Format::Wide {
-            cells.extend([
-                attempt.poll.to_string(),
-                if attempt.cold { "cold" } else { "warm" }.to_owned(),
-                attempt.exit_code.map(|code| code.to_string()).unwrap_or_default(),
-                attempt.signal.clone().unwrap_or_default(),
-                duration(attempt.throttled_ms),
-                size(Some(attempt.dropped_bytes)),
-                attempt.message.clone(),
-            ]);
-        }
-        let bad = attempt.reason != fnd_core::records::outcome::Reason::Ok;
-        table.row(if bad { Tone::Bad } else { Tone::Plain }, cells);
-    }
-    out.table(&table)
+            attempt.poll.to_string(),
+            if attempt.cold { "cold" } else { "warm" }.to_owned(),
+            attempt.exit_code.map(|code| code.to_string()).unwrap_or_default(),
+            attempt.signal.clone().unwrap_or_default(),
+            duration(attempt.throttled_ms),
+            size(Some(attempt.dropped_bytes)),
+            attempt.message.clone(),
+        ]
+    }))
 }

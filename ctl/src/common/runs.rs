@@ -8,7 +8,7 @@ use crate::common::filter::{Filter, RunFilter};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::text::distance;
-use fnd_core::api::{InvocationList, InvocationView};
+use fnd_core::api::InvocationView;
 use fnd_wire::ids::InvocationId;
 use jiff::Timestamp;
 
@@ -54,12 +54,8 @@ pub(crate) async fn find(context: &Context, typed: &str) -> Result<String, Comma
     let now = Timestamp::now();
     // The search is here and not in the API: no index helps for the ends of ids, so fnd would read its whole history.
     let runs = list(context, None, SEARCHED, now).await?;
-    let found = only(
-        &end,
-        &runs.iter().collect::<Vec<_>>(),
-        &format!("the newest {SEARCHED} runs"),
-        now,
-    );
+    let searched = format!("the newest {SEARCHED} runs");
+    let found = only(&end, &runs.iter().collect::<Vec<_>>(), &searched, now);
     found.map_err(|failure| match failure.help {
         // Several runs with this end are a failure that has its own advice.
         None => failure.help("`fndctl history -o wide` prints whole ids, which also name older runs"),
@@ -139,10 +135,7 @@ async fn list(
         limit: Some(limit),
         ..Filter::default()
     };
-    let parts = |page: InvocationList| (page.invocations, page.next);
-    RunFilter::new(&filter, now)?
-        .all(context, "/v1/invocations", parts)
-        .await
+    RunFilter::new(&filter, now)?.runs(context).await
 }
 
 /// Returns the id of the only run whose id ends like this, among those that `searched` names.
@@ -172,10 +165,9 @@ pub(crate) fn only(
     if found.len() > LISTED {
         lines.push(format!("\n  and {} more", found.len() - LISTED));
     }
-    Err(
-        CommandFailure::usage(format!("the ids of {} runs end with `{end}`", found.len()))
-            .help(format!("type more of the end of one of them:{}", lines.concat())),
-    )
+    let message = format!("the ids of {} runs end with `{end}`", found.len());
+    let help = format!("type more of the end of one of them:{}", lines.concat());
+    Err(CommandFailure::usage(message).help(help))
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ fn sort(functions: &mut [FunctionStatus], key: FunctionOrder) {
 
 /// Refuses `--watch` of selected functions in a form for programs: its lines are the changes that the API sends.
 pub(crate) fn refuse_changes_of_some(format: Format) -> Result<(), CommandFailure> {
-    if matches!(format, Format::Json | Format::Yaml) {
+    if format.is_document() {
         let message = "`--watch` prints the changes of one function or of all in this format";
         return Err(CommandFailure::usage(message));
     }

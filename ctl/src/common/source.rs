@@ -1,6 +1,7 @@
 //! The files of a function, by the path that fnd knows.
 
-use crate::context::{Context, function_path};
+use crate::common::failed_or_denied;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::FunctionDetail;
 use fnd_wire::archive::Format;
@@ -26,8 +27,7 @@ impl FunctionSource {
     /// # Errors
     /// fnd does not know the function or its file, or the file cannot be found.
     pub(crate) async fn of(context: &Context, function: &str, verb: &str) -> Result<Self, CommandFailure> {
-        let reply = context.client.get(&function_path(function)?).await?;
-        let detail: FunctionDetail = crate::output::parse(&reply.body)?;
+        let detail = context.detail(function).await?;
         let path = PathBuf::from(&detail.more.source);
         if path.as_os_str().is_empty() {
             let message = format!("fnd does not say where the file of `{function}` is");
@@ -95,13 +95,10 @@ fn below(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io::Result
 
 /// Returns the failure of an access to a file; where the person may not, with the command that may.
 pub(crate) fn refused(what: &str, path: &Path, error: &io::Error, (verb, function): (&str, &str)) -> CommandFailure {
-    let message = format!("failed to {what} `{}`: {error}", path.display());
+    let failure = failed_or_denied(what, path, error, &format!("sudo fndctl {verb} {function}"));
     match error.kind() {
-        ErrorKind::PermissionDenied => {
-            CommandFailure::new(Exit::NotAllowed, message).help(format!("sudo fndctl {verb} {function}"))
-        }
-        ErrorKind::NotFound => CommandFailure::new(Exit::NoSuchThing, message),
-        _ => CommandFailure::failed(message),
+        ErrorKind::NotFound => CommandFailure::new(Exit::NoSuchThing, failure.message),
+        _ => failure,
     }
 }
 

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns the state directory of the daemon, if it answers.
 pub(crate) async fn state_directory(context: &Context) -> Option<PathBuf> {
-    let reply = context.client.get("/v1/status").await.ok()?;
-    let node: NodeStatus = serde_json::from_slice(&reply.body).ok()?;
+    let node: NodeStatus = context.read("/v1/status").await.ok()?;
     Some(node.places?.state.into())
 }
 
@@ -28,22 +27,14 @@ pub(crate) fn lock(state: &Path) -> Result<File, CommandFailure> {
     make(&own, 0o700)?;
     let path = own.join("lock");
     let mut options = File::options();
+    options.write(true).create(true).truncate(false).mode(0o600);
     // fnd's user owns this directory, and root opens the file: a link must not lead root elsewhere.
-    let flags = libc::O_NOFOLLOW;
-    let file = options
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(flags)
-        .open(&path);
+    let file = options.custom_flags(libc::O_NOFOLLOW).open(&path);
     let file = file.map_err(|error| failed("open", &path, &error))?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-        CommandFailure::new(
-            Exit::Busy,
-            format!("fnd is running with the state directory `{}`", state.display()),
-        )
-        .help("stop it first: sudo systemctl stop fnd.socket fnd fnd-spawner")
+        let message = format!("fnd is running with the state directory `{}`", state.display());
+        let help = "stop it first: sudo systemctl stop fnd.socket fnd fnd-spawner";
+        CommandFailure::new(Exit::Busy, message).help(help)
     })?;
     Ok(file)
 }

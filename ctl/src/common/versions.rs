@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
 use fnd_core::api::NodeStatus;
 
 #[derive(Debug, clap::Args)]
@@ -14,27 +13,14 @@ pub(crate) struct VersionArgs {}
 /// # Errors
 /// Standard output cannot be written.
 pub(crate) async fn print(context: &Context) -> Result<Exit, CommandFailure> {
-    let node = match context.client.get("/v1/status").await {
-        Ok(reply) => serde_json::from_slice::<NodeStatus>(&reply.body).ok(),
-        Err(_) => None,
-    };
+    let node = context.read::<NodeStatus>("/v1/status").await.ok();
     let client = env!("CARGO_PKG_VERSION");
-    let (daemon, spawner) = match &node {
-        Some(node) => (Some(node.version.as_str()), Some(node.spawner_version.as_str())),
-        None => (None, None),
-    };
-    let body = serde_json::json!({"fndctl": client, "fnd": daemon, "fnd_spawner": spawner}).to_string();
-    match context.out.format {
-        Format::Json => context.out.json(body.as_bytes())?,
-        Format::Yaml => context.out.yaml(body.as_bytes())?,
-        Format::Table | Format::Wide | Format::Name | Format::Raw => {
-            let absent = format!("no answer on {}", context.client.path().display());
-            context.out.line(&format!("fndctl      {client}"))?;
-            context
-                .out
-                .line(&format!("fnd         {}", daemon.unwrap_or(&absent)))?;
-            context.out.line(&format!("fnd-spawner {}", spawner.unwrap_or("-")))?;
-        }
-    }
-    Ok(Exit::Fine)
+    let (daemon, spawner) = node.map(|node| (node.version, node.spawner_version)).unzip();
+    let document = serde_json::json!({"fndctl": client, "fnd": daemon, "fnd_spawner": spawner});
+    context.made(&document, |out| {
+        let absent = || format!("no answer on {}", context.client.path().display());
+        out.line(&format!("fndctl      {client}"))?;
+        out.line(&format!("fnd         {}", daemon.clone().unwrap_or_else(absent)))?;
+        out.line(&format!("fnd-spawner {}", spawner.as_deref().unwrap_or("-")))
+    })
 }

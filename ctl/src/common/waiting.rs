@@ -1,10 +1,11 @@
 //! Shows on a terminal why a run does not go on: it waits for its turn, or for its next attempt.
 
 use crate::client::BodyPieces;
-use crate::context::{Context, Parameters, function_path};
+use crate::common::answers::next;
+use crate::common::results::LONGEST;
+use crate::context::{Context, Parameters};
 use crate::exit::CommandFailure;
 use crate::text::distance;
-use fnd_core::api::FunctionDetail;
 use fnd_core::api::stream::{Kind, StreamEvent};
 use jiff::{SignedDuration, Timestamp};
 use std::pin::pin;
@@ -43,23 +44,14 @@ async fn report(context: &Context, function: &str, events: &mut BodyPieces) -> R
     let mut run = None;
     let mut waits = false;
     loop {
-        let event = if waits {
-            // Cancel-safe: a part of a line that was read is kept for the next call.
-            match timeout(SOON, events.line()).await {
-                Ok(event) => event?,
-                Err(_) => {
-                    waits = false;
-                    context.out.progress(&turn(context, function).await?);
-                    continue;
-                }
-            }
-        } else {
-            events.line().await?
-        };
-        let Some(event) = event else { return Ok(()) };
-        let Ok(event) = serde_json::from_slice::<StreamEvent>(&event) else {
+        let patience = if waits { SOON } else { LONGEST };
+        // Cancel-safe: a part of a line that was read is kept for the next call.
+        let Ok(event) = timeout(patience, next::<StreamEvent>(events)).await else {
+            waits = false;
+            context.out.progress(&turn(context, function).await?);
             continue;
         };
+        let Some(event) = event? else { return Ok(()) };
         if event.kind == Kind::Accepted && run.is_none() {
             run = event.invocation;
             waits = true;
@@ -74,8 +66,7 @@ async fn report(context: &Context, function: &str, events: &mut BodyPieces) -> R
 
 /// Returns how many runs are before a new one.
 async fn turn(context: &Context, function: &str) -> Result<String, CommandFailure> {
-    let reply = context.client.get(&function_path(function)?).await?;
-    let detail: FunctionDetail = crate::output::parse(&reply.body)?;
+    let detail = context.detail(function).await?;
     let (running, queued) = (detail.status.running, detail.status.queued);
     let waits_for = detail.status.waits_for.as_ref();
     let waits_for = waits_for.map(|waits_for| format!(", waiting for {}", waits_for.words()));

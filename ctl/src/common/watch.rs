@@ -1,8 +1,8 @@
 //! `--watch`: prints a table anew whenever a function changes, until Ctrl-C.
 
+use crate::common::answers::streamed;
 use crate::context::Context;
-use crate::exit::CommandFailure;
-use crate::output::Format;
+use crate::exit::{CommandFailure, Exit};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -17,26 +17,19 @@ const GATHER: Duration = Duration::from_millis(100);
 pub(crate) async fn watch(
     context: &Context,
     path: &str,
-    mut show: impl AsyncFnMut() -> Result<(), CommandFailure>,
-) -> Result<(), CommandFailure> {
+    mut show: impl AsyncFnMut() -> Result<Exit, CommandFailure>,
+) -> Result<Exit, CommandFailure> {
     let mut changes = context.client.stream(path).await?;
     while let Some(change) = changes.line().await? {
-        match context.out.format {
-            Format::Json => context.out.json(&change)?,
-            Format::Yaml => {
-                // Each change is a YAML document of its own.
-                context.out.line("---")?;
-                context.out.yaml(&change)?;
-            }
-            Format::Table | Format::Wide | Format::Name | Format::Raw => {
-                let until = Instant::now() + GATHER;
-                // Cancel-safe: a part of a line that was read is kept for the next call, which also sees the end of the
-                // stream.
-                while let Ok(Some(_)) = timeout_at(until, changes.line()).await.unwrap_or(Ok(None)) {}
-                context.out.clear()?;
-                show().await?;
-            }
+        if context.out.format.is_document() {
+            streamed(&context.out, &change)?;
+            continue;
         }
+        let until = Instant::now() + GATHER;
+        // Cancel-safe: a part of a line that was read is kept for the next call, which also sees the end of the stream.
+        while let Ok(Some(_)) = timeout_at(until, changes.line()).await.unwrap_or(Ok(None)) {}
+        context.out.clear()?;
+        show().await?;
     }
-    Ok(())
+    Ok(Exit::Fine)
 }

@@ -58,7 +58,7 @@ pub(crate) fn judge(facts: &AccessFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     #[test]

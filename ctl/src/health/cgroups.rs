@@ -160,7 +160,7 @@ fn mounted(facts: &CgroupFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{brief, node};
+    use super::super::tests::{brief, node};
     use super::*;
 
     fn set(words: &str) -> BTreeSet<String> {

@@ -29,7 +29,7 @@ pub(crate) fn judge(synchronised: Option<bool>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     #[test]

@@ -3,17 +3,15 @@
 use super::finding::Finding;
 use crate::client::Client;
 use crate::exit::{CommandFailure, Exit};
+use crate::output::parse;
 use fnd_core::api::{NodeState, NodeStatus};
+use fnd_core::verify_report::FindingLevel;
 
 const CHECK: &str = "daemon";
 
 /// Returns the daemon's status of its node, or why there is none.
 pub(crate) async fn inspect(client: &Client) -> Result<Box<NodeStatus>, CommandFailure> {
-    let reply = client.get("/v1/status").await?;
-    serde_json::from_slice(&reply.body).map_err(|error| {
-        CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}"))
-            .help("fnd and fndctl may be of different versions: `fndctl version` shows both")
-    })
+    parse(&client.get("/v1/status").await?.body)
 }
 
 /// Judges the answer. `own` is the version of this program.
@@ -22,14 +20,13 @@ pub(crate) fn judge(answer: &Result<Box<NodeStatus>, CommandFailure>, own: &str)
         Ok(node) => node,
         Err(failure) => {
             // fnd may run well: only this user may not ask it.
-            let found = if failure.exit == Exit::NotAllowed {
-                Finding::unknown(CHECK, &failure.message)
-            } else {
-                Finding::error(CHECK, &failure.message)
+            let level = match failure.exit {
+                Exit::NotAllowed => FindingLevel::Unknown,
+                _ => FindingLevel::Error,
             };
-            return vec![match &failure.help {
-                Some(help) => found.fix(help),
-                None => found,
+            return vec![Finding {
+                fix: failure.help.clone(),
+                ..Finding::new(level, CHECK, &failure.message)
             }];
         }
     };
@@ -68,7 +65,7 @@ pub(crate) fn outdated(node: &NodeStatus) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{brief, node};
+    use super::super::tests::{brief, node};
     use super::*;
 
     fn says(version: &str, spawner: &str, state: &str) -> Result<Box<NodeStatus>, CommandFailure> {

@@ -104,7 +104,7 @@ pub(crate) fn judge(facts: &DiskFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     #[test]

@@ -146,17 +146,9 @@ const INDENT: usize = 23;
 /// Returns a finding for people: the result on one line, what to do below. Nothing is cut off: a fix has to be
 /// complete.
 fn lines(finding: &Finding) -> Vec<String> {
-    let place = finding
-        .place
-        .iter()
-        .map(|place| format!("{place}: "))
-        .collect::<String>();
-    let first = format!(
-        "{:8} {:13} {place}{}",
-        finding.level.as_str(),
-        finding.check,
-        finding.what
-    );
+    let Finding { check, what, .. } = finding;
+    let place: String = finding.place.iter().map(|place| format!("{place}: ")).collect();
+    let first = format!("{:8} {check:13} {place}{what}", finding.level.as_str());
     let fix = finding.fix.iter().map(|fix| format!("{:INDENT$}fix: {fix}", ""));
     std::iter::once(first).chain(fix).collect()
 }

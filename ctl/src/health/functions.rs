@@ -87,11 +87,8 @@ fn all_valid(count: usize) -> Finding {
 
 /// Judges the functions that were checked here.
 fn seen(facts: &FunctionFacts<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = facts
-        .configuration
-        .iter()
-        .map(|problem| finding(problem, CONFIGURATION, facts))
-        .collect();
+    let problems = facts.configuration.iter();
+    let mut findings: Vec<Finding> = problems.map(|problem| finding(problem, CONFIGURATION, facts)).collect();
     if let Some(checked) = facts.checked {
         let problems: Vec<Finding> = checked.all().map(|problem| finding(problem, CHECK, facts)).collect();
         if problems.is_empty() {
@@ -103,31 +100,25 @@ fn seen(facts: &FunctionFacts<'_>) -> Vec<Finding> {
 }
 
 fn finding(problem: &Diagnostic, check: &'static str, facts: &FunctionFacts<'_>) -> Finding {
-    let mut found = if problem.code == "unreadable" && !facts.root {
-        return Finding::unknown(check, &problem.message)
-            .at(problem.file.clone().unwrap_or_default())
-            .fix("run doctor as root");
-    } else if problem.is_error() {
-        Finding::error(check, &problem.message)
-    } else {
-        Finding::warning(check, &problem.message)
+    if problem.code == "unreadable" && !facts.root {
+        let found = Finding::unknown(check, &problem.message).at(problem.file.clone().unwrap_or_default());
+        return found.fix("run doctor as root");
+    }
+    let found = match problem.is_error() {
+        true => Finding::error(check, &problem.message),
+        false => Finding::warning(check, &problem.message),
     };
-    if let Some(file) = &problem.file {
-        let place = problem.place.as_ref();
-        found = found.at(place.map_or_else(
-            || file.clone(),
-            |place| format!("{file}:{}:{}", place.line, place.column),
-        ));
-    }
-    match &problem.help {
-        Some(help) => found.fix(help),
-        None => found.fix("fndctl validate shows the line"),
-    }
+    let place = problem.file.as_ref().map(|file| match &problem.place {
+        Some(place) => format!("{file}:{}:{}", place.line, place.column),
+        None => file.clone(),
+    });
+    let fix = problem.help.as_deref().unwrap_or("fndctl validate shows the line");
+    Finding { place, ..found }.fix(fix)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{brief, node};
+    use super::super::tests::{brief, node};
     use super::*;
     use fnd_manifest::warning::Warning;
     use serde_json::json;

@@ -2,6 +2,7 @@
 //! is installed. The rules and the words are the same.
 
 use crate::health::permissions::insecure_above;
+use crate::health::runtimes::is_shim;
 use crate::local::LocalPlaces;
 use fnd_manifest::check::{Checked, CheckedSource};
 use fnd_manifest::diagnostic::Diagnostic;
@@ -12,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// The directories of functions, without links, and the user that installs them.
 #[derive(Debug)]
@@ -67,12 +68,8 @@ impl Ground {
 
     fn of_file(&self, file: &str, told: &mut BTreeSet<PathBuf>) -> Option<Diagnostic> {
         let real = fs::canonicalize(file).ok()?;
-        let mut within = self
-            .installed
-            .iter()
-            .chain(&self.judged)
-            .filter(|base| real.starts_with(base));
-        let Some(base) = within.next() else {
+        let mut bases = self.installed.iter().chain(&self.judged);
+        let Some(base) = bases.find(|base| real.starts_with(base)) else {
             let (message, help) = refusal::leads_out(&real.display().to_string());
             return Some(Diagnostic::error("link", message).in_file(file).with_help(help));
         };
@@ -85,8 +82,9 @@ impl Ground {
         } else {
             // Directories above the judged one are not those of the place where the function will be.
             let above = real.ancestors().skip(1).take_while(|above| above.starts_with(base));
+            let is_open = |about: Metadata| !secure(about.mode(), about.is_dir(), about.uid());
             above
-                .filter(|above| fs::metadata(above).is_ok_and(|about| open_to_others(&about)))
+                .filter(|above| fs::metadata(above).is_ok_and(is_open))
                 // The outermost one, since its mode opens everything below it.
                 .last()
                 .map(Path::to_path_buf)
@@ -124,25 +122,14 @@ impl Ground {
     }
 }
 
-fn open_to_others(about: &Metadata) -> bool {
-    !secure(about.mode(), about.is_dir(), about.uid())
-}
-
 /// Returns the first interpreter that can be used, or why each one cannot.
 fn interpreter(plan: &Plan, spawner: u32, owner: u32) -> Result<PathBuf, Vec<String>> {
     let mut why_not = Vec::new();
-    for (number, path) in (0..).zip(&plan.interpreters) {
+    for (at, path) in (0..).zip(&plan.interpreters) {
         // The interpreter of a `#!` line may belong to the owner of the file, any other one only to root or the
         // spawner's user.
-        let owners = [
-            0,
-            if number < plan.asked_interpreters {
-                owner
-            } else {
-                spawner
-            },
-        ];
-        match usable(Path::new(path), &owners) {
+        let owner = if at < plan.asked_interpreters { owner } else { spawner };
+        match usable(Path::new(path), &[0, owner]) {
             Ok(()) => return Ok(PathBuf::from(path)),
             Err(why) => why_not.push(format!("`{path}` {why}")),
         }
@@ -155,10 +142,6 @@ fn usable(path: &Path, owners: &[u32]) -> Result<(), String> {
         ErrorKind::NotFound => refusal::MISSING.to_owned(),
         _ => format!("can't be found: {error}"),
     })?;
-    let is_shim = |path: &Path| {
-        path.components()
-            .any(|part| part == Component::Normal("shims".as_ref()))
-    };
     if is_shim(path) || is_shim(&real) {
         return Err(refusal::SHIM.to_owned());
     }

@@ -32,7 +32,7 @@ pub(crate) fn judge(reached: &Result<(), ErrorKind>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     #[test]

@@ -62,7 +62,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     #[test]

@@ -75,7 +75,7 @@ pub(crate) async fn findings(context: &Context, chosen: ChosenPlaces) -> Result<
     let places = places(context.user, chosen, node)?;
     // Units, group and journal belong to the installation; a user's own fnd has none.
     let installed = !context.user && context.client.path() == Path::new(crate::SYSTEM_SOCKET);
-    let root = rustix::process::geteuid().is_root();
+    let uid = rustix::process::geteuid();
 
     let units = if installed { units::inspect().await } else { None };
     let mut findings = daemon::judge(&answer, env!("CARGO_PKG_VERSION"));
@@ -94,21 +94,15 @@ pub(crate) async fn findings(context: &Context, chosen: ChosenPlaces) -> Result<
         node,
         configuration: &configuration,
         checked: checked.as_ref(),
-        root,
+        root: uid.is_root(),
     }));
     let files = checked.map(|checked| checked.files).unwrap_or_default();
     // Functions are installed by root, except those of a user's own fnd.
-    let owner = if installed {
-        0
-    } else {
-        rustix::process::geteuid().as_raw()
-    };
+    let owner = if installed { 0 } else { uid.as_raw() };
     findings.extend(permissions::judge(&permissions::inspect(&places, &files), owner));
     for runtime in judge.iter().flat_map(|judge| judge.runtimes()) {
-        let settings = judge.as_ref().and_then(|judge| {
-            let runtimes = &judge.configuration().settings.runtimes;
-            runtimes.get(&runtime.summary.id)
-        });
+        let configuration = judge.as_ref().map(|judge| judge.configuration());
+        let settings = configuration.and_then(|found| found.settings.runtimes.get(&runtime.summary.id));
         findings.extend(runtimes::judge(&runtimes::inspect(runtime, settings, owner).await));
     }
     // fnd without `[events.nats]` refuses the question, which costs nothing.
@@ -159,25 +153,30 @@ fn check(judge: &fnd_manifest::judge::Judge, directories: &[PathBuf]) -> Checked
     all
 }
 
-/// Returns findings in short form, for tables of tests.
+/// Helpers of the tests of all areas.
 #[cfg(test)]
-pub(crate) fn brief(findings: &[finding::Finding]) -> Vec<String> {
-    findings
-        .iter()
-        .map(|finding| format!("{} {}", finding.level.as_str(), finding.what))
-        .collect()
-}
+mod tests {
+    use super::finding::Finding;
+    use fnd_core::api::NodeStatus;
 
-/// Returns the answer of a daemon without problems, with the fields of `other` replaced.
-#[cfg(test)]
-fn node(other: &serde_json::Value) -> NodeStatus {
-    let mut json = serde_json::json!({
-        "version": "1", "spawner_version": "1", "state": "running", "started_at": "", "node": "", "cgroups": "v2",
-        "containment": "cgroup", "not_enforced": {}, "memory_bytes": 0, "running": 0, "queued": 0,
-        "functions_by_state": {}, "problems": [], "functions": [],
-    });
-    for (key, value) in other.as_object().expect("an object of fields") {
-        json[key] = value.clone();
+    /// Returns findings in short form, for tables of tests.
+    pub(super) fn brief(findings: &[Finding]) -> Vec<String> {
+        let findings = findings.iter();
+        findings
+            .map(|finding| format!("{} {}", finding.level.as_str(), finding.what))
+            .collect()
     }
-    serde_json::from_value(json).expect("a status of a node")
+
+    /// Returns the answer of a daemon without problems, with the fields of `other` replaced.
+    pub(super) fn node(other: &serde_json::Value) -> NodeStatus {
+        let mut json = serde_json::json!({
+            "version": "1", "spawner_version": "1", "state": "running", "started_at": "", "node": "", "cgroups": "v2",
+            "containment": "cgroup", "not_enforced": {}, "memory_bytes": 0, "running": 0, "queued": 0,
+            "functions_by_state": {}, "problems": [], "functions": [],
+        });
+        for (key, value) in other.as_object().expect("an object of fields") {
+            json[key] = value.clone();
+        }
+        serde_json::from_value(json).expect("a status of a node")
+    }
 }

@@ -70,7 +70,7 @@ fn entry(trigger: &NatsTriggerView) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{brief, node};
+    use super::super::tests::{brief, node};
     use super::*;
     use serde_json::json;
 

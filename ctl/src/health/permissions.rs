@@ -164,7 +164,7 @@ fn insecure(path: &Path, seen: SeenFileMode) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     fn facts(files: &[(&str, u32, u32)], above: &[(&str, u32, u32)]) -> PermissionFacts {

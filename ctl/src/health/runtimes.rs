@@ -36,13 +36,6 @@ struct InterpreterCandidate {
     is: Is,
 }
 
-impl InterpreterCandidate {
-    /// Returns whether nothing is there, and nobody said that something is.
-    fn is_simply_absent(&self) -> bool {
-        self.is == Is::Absent && !self.configured
-    }
-}
-
 /// The file at a candidate's path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Is {
@@ -128,7 +121,7 @@ async fn examine(path: &str, probe: &[String], owner: u32) -> Is {
 }
 
 /// Version managers keep their programs in a directory named `shims`.
-fn is_shim(path: &Path) -> bool {
+pub(super) fn is_shim(path: &Path) -> bool {
     path.components()
         .any(|part| part == Component::Normal("shims".as_ref()))
 }
@@ -145,20 +138,18 @@ pub(crate) fn judge(facts: &RuntimeFacts) -> Vec<Finding> {
         return Vec::new();
     }
     let id = &facts.id;
+    // Without a number, no version is older.
+    let least = facts.min_version.as_deref().unwrap_or_default();
     let mut findings = Vec::new();
+    // Nothing is there, and fnd.toml does not say that something is.
+    let is_simply_absent = |candidate: &InterpreterCandidate| candidate.is == Is::Absent && !candidate.configured;
     let installable = crate::interpreters::ids().contains(&id.as_str());
     let usable = facts.candidates.iter().find_map(|candidate| match &candidate.is {
         Is::Interpreter { real, version } => Some((candidate, real, version)),
         Is::Absent | Is::Shim | Is::Insecure(_) => None,
     });
     findings.push(match usable {
-        Some((_, real, Ok(version)))
-            if facts
-                .min_version
-                .as_deref()
-                .is_some_and(|least| is_older(version, least)) =>
-        {
-            let least = facts.min_version.as_deref().unwrap_or_default();
+        Some((_, real, Ok(version))) if is_older(version, least) => {
             let newer = if installable {
                 format!("sudo fndctl runtimes install {id}")
             } else {
@@ -178,7 +169,7 @@ pub(crate) fn judge(facts: &RuntimeFacts) -> Vec<Finding> {
                 .fix(format!("reinstall {id}"))
         }
         // A machine need not have every language. A function that needs one that is missing is an error of its own.
-        None if !installable && facts.candidates.iter().all(|candidate| candidate.is_simply_absent()) => {
+        None if !installable && facts.candidates.iter().all(is_simply_absent) => {
             Finding::ok(CHECK, format!("{id}: not installed (sudo apt install {})", package(id)))
         }
         None => {
@@ -239,7 +230,7 @@ fn wrong(candidate: &InterpreterCandidate, id: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     fn at(path: &str, is: Is) -> InterpreterCandidate {

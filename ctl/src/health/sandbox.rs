@@ -25,7 +25,7 @@ pub(crate) fn judge(node: Option<&NodeStatus>) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{brief, node};
+    use super::super::tests::{brief, node};
     use super::*;
     use serde_json::json;
 

@@ -81,10 +81,9 @@ fn files(source: &CheckedSource) -> Vec<(String, Vec<u8>)> {
 
 /// Returns the error that an interpreter finds in a file.
 async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> Option<SyntaxError> {
-    let suffix = Path::new(file)
-        .extension()
-        .and_then(|suffix| suffix.to_str())
-        .unwrap_or("ts");
+    let suffix = Path::new(file).extension().and_then(|suffix| suffix.to_str());
+    // The formatter is the part of deno that parses a file and looks at no import.
+    let format = ["fmt", "--no-config", "--ext", suffix.unwrap_or("ts"), "-"];
     match runtime {
         "python" => {
             // With `-I` and `-S` python ignores `PYTHON*` variables, the packages of the user, and `site.py`.
@@ -102,12 +101,7 @@ async fn check(runtime: &str, interpreter: &Path, file: &str, bytes: &[u8]) -> O
         "lua" => of_place(&run(interpreter, &["-e", LUA], bytes).await?.1),
         "php" => of_php(&run(interpreter, &PHP, bytes).await?.1),
         "ruby" => of_place(&run(interpreter, &["-c", "-"], bytes).await?.1),
-        // The formatter is the part of deno that parses a file and looks at no import.
-        "deno" => of_deno(
-            &run(interpreter, &["fmt", "--no-config", "--ext", suffix, "-"], bytes)
-                .await?
-                .1,
-        ),
+        "deno" => of_deno(&run(interpreter, &format, bytes).await?.1),
         _ => None,
     }
 }
@@ -154,6 +148,15 @@ fn unix(bytes: &[u8]) -> Vec<u8> {
     result
 }
 
+/// Returns an error at a line, whose number is a text.
+fn error(line: &str, column: u32, message: &str) -> Option<SyntaxError> {
+    Some(SyntaxError {
+        line: line.parse().ok()?,
+        column,
+        message: message.to_owned(),
+    })
+}
+
 /// `bash: line 3: syntax error near ...`, `dash: 3: Syntax error: ...`.
 fn of_shell(errors: &str) -> Option<SyntaxError> {
     // bash reports an open quotation as an unexpected EOF, without the words `syntax error`.
@@ -162,11 +165,7 @@ fn of_shell(errors: &str) -> Option<SyntaxError> {
         .find(|line| line.to_lowercase().contains(": syntax error") || line.contains("unexpected EOF"))?;
     let (_, rest) = line.split_once(": ")?;
     let (number, message) = rest.strip_prefix("line ").unwrap_or(rest).split_once(": ")?;
-    Some(SyntaxError {
-        line: number.parse().ok()?,
-        column: 1,
-        message: message.to_owned(),
-    })
+    error(number, 1, message)
 }
 
 /// `[stdin]:2`, the line, a mark below the column, and `SyntaxError: ...` after an empty line.
@@ -174,34 +173,27 @@ fn of_node(errors: &str) -> Option<SyntaxError> {
     let lines: Vec<&str> = errors.lines().collect();
     let message = lines.iter().find_map(|line| line.strip_prefix("SyntaxError: "))?;
     let at = lines.iter().position(|line| line.starts_with("[stdin]:"))?;
-    let number = lines.get(at)?.strip_prefix("[stdin]:")?.parse().ok()?;
+    let number = lines.get(at)?.strip_prefix("[stdin]:")?;
     let column = lines.get(at + 2).and_then(|mark| mark.find('^')).unwrap_or(0);
-    Some(SyntaxError {
-        line: number,
-        column: u32::try_from(column + 1).ok()?,
-        message: (*message).to_owned(),
-    })
+    error(number, u32::try_from(column + 1).ok()?, message)
 }
 
 /// `-:2: message`: ruby and lua. Ruby marks the column in another line, and not in all versions.
 fn of_place(errors: &str) -> Option<SyntaxError> {
     let place = errors.lines().find_map(|line| line.strip_prefix("-:"))?;
     let (number, message) = place.split_once(": ")?;
-    Some(SyntaxError {
-        line: number.parse().ok()?,
-        column: 1,
-        message: message.to_owned(),
-    })
+    error(number, 1, message)
 }
 
 /// `<standard input>:2:7: message`.
 fn of_gofmt(errors: &str) -> Option<SyntaxError> {
-    let mut place = errors.lines().next()?.strip_prefix("<standard input>:")?.splitn(3, ':');
-    Some(SyntaxError {
-        line: place.next()?.parse().ok()?,
-        column: place.next()?.parse().ok()?,
-        message: place.next()?.trim_start().to_owned(),
-    })
+    let (line, rest) = errors
+        .lines()
+        .next()?
+        .strip_prefix("<standard input>:")?
+        .split_once(':')?;
+    let (column, message) = rest.split_once(':')?;
+    error(line, column.parse().ok()?, message.trim_start())
 }
 
 /// `Parse error: message in Standard input code on line 2`, or `Fatal error: ...` for code that cannot be compiled.
@@ -212,11 +204,7 @@ fn of_php(errors: &str) -> Option<SyntaxError> {
     let message = what
         .strip_prefix("Parse error: ")
         .or_else(|| what.strip_prefix("Fatal error: "))?;
-    Some(SyntaxError {
-        line: number.trim_end().parse().ok()?,
-        column: 1,
-        message: message.trim_start().to_owned(),
-    })
+    error(number.trim_end(), 1, message.trim_start())
 }
 
 /// `error: SyntaxError: Expression expected`, and `at file:///.../_stdin.ts:2:10` below the line.
@@ -228,12 +216,7 @@ fn of_deno(errors: &str) -> Option<SyntaxError> {
     // Split from the end, since the path before may have colons.
     let mut numbers = place.rsplitn(3, ':');
     let column = numbers.next()?.parse().ok()?;
-    let line = numbers.next()?.parse().ok()?;
-    Some(SyntaxError {
-        line,
-        column,
-        message: message.to_owned(),
-    })
+    error(numbers.next()?, column, message)
 }
 
 fn diagnostic(file: &str, bytes: &[u8], found: SyntaxError) -> Diagnostic {

@@ -22,29 +22,16 @@ pub(crate) struct UidTable {
     directories: Vec<(PathBuf, String, u32)>,
 }
 
-impl Default for UidTable {
-    fn default() -> Self {
-        Self {
-            path: PathBuf::new(),
-            numbers: Ok(BTreeMap::new()),
-            wrong: Vec::new(),
-            directories: Vec::new(),
-        }
-    }
-}
-
 /// Reads the table and the directories.
 pub(crate) fn scan(state: &Path) -> UidTable {
     let path = state.join("spawner/uids");
-    let mut table = UidTable {
-        path: path.clone(),
-        ..UidTable::default()
-    };
+    let mut table = of_text("");
     match std::fs::read(&path) {
-        Ok(bytes) => read(&String::from_utf8_lossy(&bytes), &mut table),
+        Ok(bytes) => table = of_text(&String::from_utf8_lossy(&bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => table.numbers = Err(error.to_string()),
     }
+    table.path = path;
     for kind in ["home", "cache"] {
         let entries = std::fs::read_dir(state.join(kind)).into_iter().flatten().flatten();
         for entry in entries {
@@ -61,20 +48,11 @@ pub(crate) fn scan(state: &Path) -> UidTable {
     table
 }
 
-/// Returns the table of a backup.
-pub(crate) fn of_text(text: &str) -> UidTable {
-    let mut table = UidTable {
-        path: "uids".into(),
-        ..UidTable::default()
-    };
-    read(text, &mut table);
-    table
-}
-
-/// Parses the lines of `spawner/uids`: `UID NAME`, and maybe `@OWNER`, or `~OWNER` for a user whose home has the uid in its
-/// name. Lines that begin with `=` say the owner of a user, lines that begin with `-` were damaged; neither has a user.
-fn read(text: &str, table: &mut UidTable) {
-    let mut numbers = BTreeMap::new();
+/// Returns the table that a text has. The lines of `spawner/uids` are `UID NAME`, and maybe `@OWNER`, or `~OWNER` for a user
+/// whose home has the uid in its name. Lines that begin with `=` say the owner of a user, lines that begin with `-` were
+/// damaged; neither has a user.
+fn of_text(text: &str) -> UidTable {
+    let (mut numbers, mut wrong) = (BTreeMap::new(), Vec::new());
     let mut owners: BTreeMap<u32, String> = BTreeMap::new();
     // A last line without an end was cut off by a kill or a power cut, and names no user yet.
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
@@ -96,24 +74,29 @@ fn read(text: &str, table: &mut UidTable) {
     for (index, entry) in all.into_iter().enumerate() {
         let at = index + 1;
         let Some((number, name)) = entry else {
-            table.wrong.push(format!("line {at} is not `UID NAME`"));
+            wrong.push(format!("line {at} is not `UID NAME`"));
             continue;
         };
         if !shared && number < FIRST {
-            table.wrong.push(format!(
+            wrong.push(format!(
                 "line {at} gives `{name}` the user {number}, which is a user of the system"
             ));
         }
         if let Some(other) = owners.insert(number, name.clone()).filter(|_| !shared) {
-            table.wrong.push(format!(
+            wrong.push(format!(
                 "line {at} gives `{name}` the user {number}, which is the user of `{other}`"
             ));
         }
         if numbers.insert(name.clone(), number).is_some() {
-            table.wrong.push(format!("line {at} names `{name}` a second time"));
+            wrong.push(format!("line {at} names `{name}` a second time"));
         }
     }
-    table.numbers = Ok(numbers);
+    UidTable {
+        path: "uids".into(),
+        numbers: Ok(numbers),
+        wrong,
+        directories: Vec::new(),
+    }
 }
 
 pub(crate) fn judge(table: &UidTable) -> Vec<Finding> {
@@ -129,29 +112,18 @@ pub(crate) fn judge(table: &UidTable) -> Vec<Finding> {
         .collect();
     for (path, name, owner) in &table.directories {
         let path = path.display().to_string();
-        let other = || {
-            numbers
-                .iter()
-                .find(|(_, number)| *number == owner)
-                .map(|(name, _)| name)
-        };
         let Some(number) = numbers.get(name) else {
             let what = format!("no function of this name has a user (the owner is {owner})");
-            findings.push(
-                Finding::warning("homes", what)
-                    .at(&path)
-                    .fix(format!("if you do not need it: rm -r {path}")),
-            );
+            let found = Finding::warning("homes", what).at(&path);
+            findings.push(found.fix(format!("if you do not need it: rm -r {path}")));
             continue;
         };
         // A manifest may name another user, which is not in the table.
-        if let Some(other) = (number != owner).then(other).flatten() {
+        let mut others = numbers.iter().filter(|(_, other)| *other == owner && *other != number);
+        if let Some((other, _)) = others.next() {
             let what = format!("it belongs to the user {owner} of `{other}`, but the user of `{name}` is {number}");
-            findings.push(
-                Finding::error("homes", what)
-                    .at(&path)
-                    .fix(format!("chown -R {number}:{number} {path}")),
-            );
+            let found = Finding::error("homes", what).at(&path);
+            findings.push(found.fix(format!("chown -R {number}:{number} {path}")));
         }
     }
     if findings.is_empty() {
@@ -180,7 +152,7 @@ mod tests {
             .iter()
             .map(|(name, uid)| (Path::new("home").join(name), (*name).to_owned(), *uid))
             .collect();
-        crate::health::brief(&judge(&table))
+        crate::health::tests::brief(&judge(&table))
     }
 
     #[test]

@@ -46,11 +46,9 @@ pub(crate) async fn inspect() -> Option<Vec<UnitStatus>> {
 fn units(text: &str) -> Vec<UnitStatus> {
     let one = |block: &str| {
         let value = |key: &str| {
-            let mut lines = block.lines().filter_map(|line| line.split_once('='));
-            lines
-                .find(|(name, _)| *name == key)
-                .map_or("", |(_, value)| value)
-                .to_owned()
+            let mut pairs = block.lines().filter_map(|line| line.split_once('='));
+            let found = pairs.find(|(name, _)| *name == key);
+            found.map(|(_, value)| value.to_owned()).unwrap_or_default()
         };
         UnitStatus {
             name: value("Id"),
@@ -61,17 +59,14 @@ fn units(text: &str) -> Vec<UnitStatus> {
             cgroup: value("ControlGroup"),
         }
     };
-    text.split("\n\n")
-        .filter(|block| block.contains('='))
-        .map(one)
-        .collect()
+    let blocks = text.split("\n\n").filter(|block| block.contains('='));
+    blocks.map(one).collect()
 }
 
 pub(crate) fn judge(units: &[UnitStatus]) -> Vec<Finding> {
     if units.is_empty() {
-        return vec![
-            Finding::unknown(CHECK, "systemd does not report the state of the units").fix("systemctl status fnd"),
-        ];
+        let found = Finding::unknown(CHECK, "systemd does not report the state of the units");
+        return vec![found.fix("systemctl status fnd")];
     }
     let served = units.iter().any(|unit| unit.name == DAEMON && unit.active == "active");
     let mut findings = Vec::new();
@@ -96,7 +91,7 @@ pub(crate) fn judge(units: &[UnitStatus]) -> Vec<Finding> {
 
 /// Returns the problem of a unit's state. The spawner runs only where fnd does, so it is missed only there.
 fn state(unit: &UnitStatus, served: bool) -> Option<Finding> {
-    let found = match (unit.load.as_str(), unit.active.as_str()) {
+    Some(match (unit.load.as_str(), unit.active.as_str()) {
         ("loaded", "active" | "reloading") => return None,
         ("loaded", "inactive") if unit.name == SPAWNER && !served => return None,
         ("loaded", "failed") => Finding::error(CHECK, "it failed").fix(format!(
@@ -115,13 +110,12 @@ fn state(unit: &UnitStatus, served: bool) -> Option<Finding> {
         }
         (load, _) => Finding::error(CHECK, format!("systemd cannot load it: {load}"))
             .fix(format!("systemctl status {}", unit.name)),
-    };
-    Some(found)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::brief;
+    use super::super::tests::brief;
     use super::*;
 
     const SHOWN: &str = "Id=fnd.service\nControlGroup=/system.slice/fnd.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nNeedDaemonReload=no\n\nId=fnd-spawner.service\nControlGroup=/system.slice/fnd-spawner.service\nLoadState=loaded\nActiveState=active\nUnitFileState=static\nNeedDaemonReload=no\n\nId=fnd.socket\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nNeedDaemonReload=no\n";

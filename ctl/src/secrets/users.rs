@@ -80,26 +80,21 @@ fn manifest_with(directory: &Path, name: &str) -> Option<PathBuf> {
 /// Returns the secrets that a manifest names: in `auth` of its routes, a list of `SCHEME:SECRET`, in `secrets`, and
 /// as the `key` of its source.
 pub(crate) fn secrets(manifest: &serde_json::Value) -> Vec<String> {
-    let routes = manifest.get("http").and_then(|routes| routes.as_array());
-    let auth = routes
+    let routes = manifest["http"].as_array().into_iter().flatten();
+    let auth = routes.filter_map(|route| route["auth"].as_array()).flatten();
+    let of_routes = auth.filter_map(|credential| Some(credential.as_str()?.split_once(':')?.1));
+    let mapped = manifest["secrets"]
+        .as_object()
         .into_iter()
-        .flatten()
-        .filter_map(|route| route.get("auth")?.as_array());
-    let texts = auth.flatten().filter_map(|credential| credential.as_str());
-    let of_routes = texts.filter_map(|text| Some(text.split_once(':')?.1.to_owned()));
-    let mapped = manifest.get("secrets").and_then(|secrets| secrets.as_object());
-    let own = mapped
-        .into_iter()
-        .flat_map(|mapped| mapped.values())
-        .filter_map(|mapped| Some(mapped.get("secret")?.as_str()?.to_owned()));
-    let source = manifest.get("source").and_then(|source| source.get("key")?.as_str());
-    of_routes.chain(own).chain(source.map(str::to_owned)).collect()
+        .flat_map(|mapped| mapped.values());
+    let own = mapped.filter_map(|mapped| mapped["secret"].as_str());
+    let source = manifest["source"]["key"].as_str();
+    of_routes.chain(own).chain(source).map(str::to_owned).collect()
 }
 
 /// Returns the service bindings that a manifest names.
 pub(crate) fn bindings(manifest: &serde_json::Value) -> Vec<String> {
-    let named = manifest.get("bindings").and_then(|names| names.as_array());
-    let names = named.into_iter().flatten();
+    let names = manifest["bindings"].as_array().into_iter().flatten();
     names.filter_map(|name| Some(name.as_str()?.to_owned())).collect()
 }
 

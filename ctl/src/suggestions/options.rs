@@ -53,11 +53,8 @@ pub(super) fn unknown(error: &clap::Error, verb: &str) -> Option<CommandFailure>
     if !option.starts_with('-') {
         let (_, instead) = ARGUMENTS.iter().find(|(of, _)| *of == verb)?;
         // What follows the name of a secret may be its value.
-        let typed = if verb.starts_with("secret") {
-            "more words"
-        } else {
-            option
-        };
+        let is_secret = verb.starts_with("secret");
+        let typed = if is_secret { "more words" } else { option };
         let failure = CommandFailure::usage(format!("`fndctl {verb}` takes no `{typed}` there"));
         return Some(failure.help(*instead));
     }

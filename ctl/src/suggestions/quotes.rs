@@ -12,11 +12,8 @@ pub(super) fn restored(text: &str) -> Option<String> {
         let (word, after) = from_word.split_at(end);
         let is_value = word.parse::<f64>().is_ok() || matches!(word, "true" | "false" | "null");
         quoted.push_str(before);
-        quoted.push_str(&if is_value {
-            word.to_owned()
-        } else {
-            format!("\"{word}\"")
-        });
+        let quote = if is_value { "" } else { "\"" };
+        quoted.push_str(&format!("{quote}{word}{quote}"));
         rest = after;
     }
     quoted.push_str(rest);

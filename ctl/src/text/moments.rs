@@ -45,13 +45,9 @@ fn last(time: Time, now: &Zoned) -> Option<Timestamp> {
 
 /// Reads a time of a day: `09:00`, `9:00`.
 fn clock(text: &str) -> Option<Time> {
-    let text = if text.find(':') == Some(1) {
-        format!("0{text}")
-    } else {
-        text.to_owned()
-    };
+    let zero = if text.find(':') == Some(1) { "0" } else { "" };
     // Without a colon a number would be a time, too.
-    text.contains(':').then(|| text.parse().ok())?
+    text.contains(':').then(|| format!("{zero}{text}").parse().ok())?
 }
 
 #[cfg(test)]

@@ -46,10 +46,9 @@ pub(crate) async fn send(
     let mut sent = context.client.send(request).await;
     // The caller knows its own files, and not those in the state directory of fnd.
     if let Err(failure) = &mut sent {
-        failure
-            .diagnostics
-            .iter_mut()
-            .for_each(|problem| packed.localize(problem));
+        for problem in &mut failure.diagnostics {
+            packed.localize(problem);
+        }
     }
     sent
 }
@@ -57,8 +56,6 @@ pub(crate) async fn send(
 /// Says whether fnd refuses something that only functions of root may have.
 pub(crate) fn is_only_for_root(failure: &CommandFailure) -> bool {
     let codes = ["not-allowed", "not-trusted"];
-    failure
-        .diagnostics
-        .iter()
-        .any(|problem| codes.contains(&problem.code.as_str()))
+    let mut problems = failure.diagnostics.iter();
+    problems.any(|problem| codes.contains(&problem.code.as_str()))
 }

@@ -27,7 +27,7 @@ const TOP: &str = "function";
 const DEPTH_MAX: usize = 32;
 
 /// A function that is packed for its upload.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Packed {
     /// Name of the function.
     pub(crate) name: String,
@@ -71,12 +71,9 @@ impl Packed {
                 || file.strip_prefix(stem).unwrap_or_default().to_owned(),
                 |(suffix, _)| (*suffix).to_owned(),
             ),
-            code: Vec::new(),
-            manifest: None,
-            remarks: Vec::new(),
             path: path.to_owned(),
             sidecar: path.with_file_name(format!("{stem}.toml")),
-            origins: None,
+            ..Self::default()
         };
         if about.is_dir() {
             packed.suffix = ".tar.gz".to_owned();
@@ -99,19 +96,16 @@ impl Packed {
         for file in files {
             let mode = if file.executable { 0o755 } else { 0o644 };
             pack.count(u64::try_from(file.bytes.len()).unwrap_or(u64::MAX))?;
-            pack.add(&file.bytes, &format!("{TOP}/{}", file.path), mode)
-                .map_err(|error| failed("pack", Path::new(&file.path), &error))?;
+            let inside = format!("{TOP}/{}", file.path);
+            pack.add(Path::new(&file.path), &file.bytes, &inside, mode)?;
         }
-        let unfinished = pack.archive.into_inner().and_then(GzEncoder::finish);
         Ok(Self {
             name: name.to_owned(),
             suffix: ".tar.gz".to_owned(),
-            code: unfinished.map_err(|error| failed("pack", Path::new(name), &error))?,
-            manifest: None,
-            remarks: Vec::new(),
+            code: pack.finish(Path::new(name))?,
             path: PathBuf::from(name),
             sidecar: Path::new(name).join("function.toml"),
-            origins: None,
+            ..Self::default()
         })
     }
 
@@ -156,14 +150,12 @@ impl Packed {
         let mut pack = Pack::new(manifest.as_ref().map(|_| self.sidecar.clone()));
         pack.tree(&self.path, TOP, 0)?;
         if let Some(manifest) = manifest {
-            pack.add(&manifest, &format!("{TOP}/function.toml"), 0o644)
-                .map_err(|error| failed("pack", &self.path, &error))?;
+            pack.add(&self.path, &manifest, &format!("{TOP}/function.toml"), 0o644)?;
         }
-        let unfinished = pack.archive.into_inner().and_then(GzEncoder::finish);
-        self.code = unfinished.map_err(|error| failed("pack", &self.path, &error))?;
         if !pack.left_out.is_empty() {
             self.remarks.push(format!("not sent: {}", pack.left_out.join(", ")));
         }
+        self.code = pack.finish(&self.path)?;
         Ok(())
     }
 
@@ -293,21 +285,16 @@ impl Pack {
             let message = format!("`{}` is more than {DEPTH_MAX} levels deep", directory.display());
             return Err(CommandFailure::usage(message));
         }
-        let unreadable = |error: &io::Error| failed("read", directory, error);
-        let entries = fs::read_dir(directory).map_err(|error| unreadable(&error))?;
-        let entries = entries
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| unreadable(&error))?;
+        let entries = fs::read_dir(directory).and_then(|entries| entries.collect::<io::Result<Vec<_>>>());
+        let entries = entries.map_err(|error| failed("read", directory, &error))?;
         let mut paths: Vec<PathBuf> = entries.iter().map(fs::DirEntry::path).collect();
         // The order is fixed, so that the same files make the same archive, and the same version.
         paths.sort();
         for path in paths {
             let name = path.file_name().and_then(|name| name.to_str());
             let Some(name) = name else {
-                return Err(CommandFailure::usage(format!(
-                    "the name `{}` is not UTF-8",
-                    path.display()
-                )));
+                let message = format!("the name `{}` is not UTF-8", path.display());
+                return Err(CommandFailure::usage(message));
             };
             if Some(&path) == self.skip.as_ref() {
                 continue;
@@ -323,10 +310,8 @@ impl Pack {
             } else if about.is_file() {
                 self.file(&path, &inside, &about)?;
             } else {
-                let message = format!(
-                    "`{}` is neither a file nor a directory, so it cannot be sent",
-                    path.display()
-                );
+                let shown = path.display();
+                let message = format!("`{shown}` is neither a file nor a directory, so it cannot be sent");
                 return Err(CommandFailure::usage(message).help("put a copy of the file there, not a link"));
             }
         }
@@ -337,22 +322,25 @@ impl Pack {
         self.count(about.len())?;
         let bytes = regular_file::read(path).map_err(|error| failed("read", path, &error))?;
         // Only this bit is sent: another umask of the sender must not make another archive.
-        let mode = if about.permissions().mode() & 0o111 == 0 {
-            0o644
-        } else {
-            0o755
-        };
-        self.add(&bytes, inside, mode)
-            .map_err(|error| failed("pack", path, &error))
+        let is_executable = about.permissions().mode() & 0o111 != 0;
+        self.add(path, &bytes, inside, if is_executable { 0o755 } else { 0o644 })
     }
 
-    fn add(&mut self, bytes: &[u8], inside: &str, mode: u32) -> io::Result<()> {
+    /// Adds the bytes of a file, which has this path for people.
+    fn add(&mut self, path: &Path, bytes: &[u8], inside: &str, mode: u32) -> Result<(), CommandFailure> {
         let mut header = Header::new_gnu();
         // Times and owners are left out: with them the same files would make another archive, and another version.
         header.set_entry_type(EntryType::Regular);
         header.set_size(bytes.len() as u64);
         header.set_mode(mode);
-        self.archive.append_data(&mut header, inside, bytes)
+        let added = self.archive.append_data(&mut header, inside, bytes);
+        added.map_err(|error| failed("pack", path, &error))
+    }
+
+    /// Returns the archive.
+    fn finish(self, path: &Path) -> Result<Vec<u8>, CommandFailure> {
+        let finished = self.archive.into_inner().and_then(GzEncoder::finish);
+        finished.map_err(|error| failed("pack", path, &error))
     }
 }
 

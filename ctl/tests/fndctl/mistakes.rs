@@ -8,14 +8,6 @@ type Row = (&'static str, &'static [&'static str], i32, &'static [&'static str])
 
 /// Verbs and options of other tools.
 const OTHER_TOOLS: &[Row] = &[
-    (
-        "restart of systemctl",
-        &["restart", "hello"],
-        2,
-        &["`fndctl cancel --all F`"],
-    ),
-    ("stop of systemctl", &["stop", "hello"], 2, &["`fndctl disable F`"]),
-    ("start of systemctl", &["start", "hello"], 2, &["`fndctl enable F`"]),
     ("mask of systemctl", &["mask", "hello"], 2, &["`fndctl disable F`"]),
     (
         "is-active of systemctl",

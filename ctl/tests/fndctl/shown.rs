@@ -95,6 +95,9 @@ fn answers() {
         &["show", "hello", "-o", "yaml"],
         &["enable", "hello"],
         &["disable", "hello"],
+        &["stop", "hello"],
+        &["start", "hello"],
+        &["restart", "hello"],
         &["releases", "hello"],
         &["releases", "nothing"],
         &["rollback", "hello"],
@@ -174,7 +177,9 @@ fn help(verb: &[&str]) -> String {
                 "-h,",
             ]
             .contains(&first);
-            common = everywhere && !verb.is_empty();
+            // The socket of this verb is that of the page.
+            let is_own = verb == ["web"] && first == "--socket";
+            common = everywhere && !is_own && !verb.is_empty();
         } else if commands && line.starts_with("  ") && !line.starts_with("   ") && first != "help" {
             below += &help(&[verb, &[first]].concat());
         }

@@ -21,10 +21,9 @@ fn verbs_of_other_tools_work_or_name_what_does_it() {
         assert_eq!((expected.0, run(&server, alias)), (0, expected), "{alias:?}");
     }
     for (typed, advice) in [
-        (&["restart", "hello"][..], "fndctl cancel --all F"),
-        (&["stop", "hello"], "fndctl disable F"),
+        (&["up", "hello"][..], "fndctl start F"),
+        (&["down", "hello"], "fndctl disable F"),
         (&["kill", ENDED], "fndctl cancel ID"),
-        (&["start", "hello"], "fndctl enable F"),
         (&["run", "/nonexistent"], "fndctl invoke F"),
         (&["exec", "hello", "sh"], "fndctl invoke F"),
         (&["uninstall", "hello"], "fndctl remove F"),

@@ -11,29 +11,9 @@ use tokio::sync::oneshot;
 /// An answer of the supervisor that comes later. A dropped sender means that fnd is stopping. If this is dropped before
 /// the answer came, it reports that its caller has left.
 pub(crate) struct Answering {
-    answer: oneshot::Receiver<Answer>,
-    caller: Option<WaitingCaller>,
-}
-
-/// The caller that waits for an answer.
-struct WaitingCaller {
-    daemon: Rc<Daemon>,
-    id: InvocationId,
-    reply: ReplyTo,
-}
-
-impl Answering {
-    /// Returns an answer that reports its caller's leaving to the daemon, which decides whether the invocation ends with
-    /// the caller.
-    pub(super) fn for_caller(
-        answer: oneshot::Receiver<Answer>,
-        daemon: Rc<Daemon>,
-        id: InvocationId,
-        reply: ReplyTo,
-    ) -> Self {
-        let caller = Some(WaitingCaller { daemon, id, reply });
-        Self { answer, caller }
-    }
+    pub(super) answer: oneshot::Receiver<Answer>,
+    /// The caller that waits for the answer. The daemon decides whether the invocation ends with the caller.
+    pub(super) caller: Option<(Rc<Daemon>, InvocationId, ReplyTo)>,
 }
 
 impl std::fmt::Debug for Answering {
@@ -70,7 +50,7 @@ impl Future for Answering {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        let Some(WaitingCaller { daemon, id, reply }) = self.caller.take() else {
+        let Some((daemon, id, reply)) = self.caller.take() else {
             return;
         };
         {

@@ -3,7 +3,6 @@
 
 use super::deployable::not_removable;
 use super::{Backend, Deployed, Failure, FunctionFilter, NotDone, NotStored, Upload, UploadCondition};
-use crate::input::TaskOwner;
 use crate::uploads::staging::{Staged, in_place};
 use crate::uploads::{form, judged};
 use fnd_core::access::Permissions;
@@ -32,8 +31,7 @@ static READING: Semaphore = Semaphore::const_new(1);
 impl Backend {
     /// Stores the files of a function, and waits until they serve or are refused; then the files before stay.
     pub(crate) async fn deploy(&self, upload: Upload) -> Result<Deployed, NotDone> {
-        self.to_the_end(upload.function.clone(), self.clone().deployed(upload))
-            .await
+        self.alone(upload.function.clone(), self.clone().deployed(upload)).await
     }
 
     /// Deletes the files of a function, and waits until it is gone.
@@ -42,13 +40,13 @@ impl Backend {
         function: FunctionName,
         condition: UploadCondition,
     ) -> Result<RemovedFunction, NotDone> {
-        self.to_the_end(function.clone(), self.clone().removed(function, condition))
+        self.alone(function.clone(), self.clone().removed(function, condition))
             .await
     }
 
     /// Does a change of a function as a task of its own: when the caller leaves, the change still comes to its end.
     /// Refuses it while another one of the same function is under way.
-    async fn to_the_end<T: 'static>(
+    async fn alone<T: 'static>(
         &self,
         function: FunctionName,
         change: impl Future<Output = Result<T, NotDone>> + 'static,
@@ -59,11 +57,10 @@ impl Backend {
                 format!("somebody else uploads or removes `{function}` at this moment: nothing was changed; try again");
             return Err(NotDone::Conflict(words));
         }
-        let (sender, done) = oneshot::channel();
-        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
+        let done = self.to_the_end(async move {
             let ended = change.await;
             daemon.state.borrow_mut().functions.uploads.end(&function);
-            let _ = sender.send(ended); // an error: the caller has left
+            Some(ended)
         });
         let stopping =
             || NotDone::Unavailable("fnd is stopping: at its next start, the files before are put back".to_owned());

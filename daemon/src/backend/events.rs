@@ -4,10 +4,9 @@ use super::{Backend, EventOrigin, EventSender, NewEvent, NotPublished};
 use crate::metrics::EventOutcome;
 use fnd_core::access::{Author, Permissions};
 use fnd_core::data::Data;
-use fnd_core::records::Attributes;
-use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, EventCause};
 use fnd_core::records::outcome::Trigger;
+use fnd_core::records::{Attributes, Payload};
 use fnd_core::report::ReportEvent;
 use fnd_core::run::{Answer, Delivered, Event, NotTaken, Publication, Publish, Submit};
 use fnd_core::triggers::event::subscription::{EventSeen, SubscriptionRefusal, Subscriptions};
@@ -20,6 +19,11 @@ use std::sync::Arc;
 
 /// Least size that a request with events may have, whatever the subscribers take: the default of `limits.body`.
 const BYTES_LEAST: u64 = 6 << 20;
+
+/// Most invocations, and most data of all of them together, that one request with events may start: they are stored in one
+/// transaction, and all other work that has to be stored waits for it.
+const SHARES_MAX: usize = 10_000;
+const SHARED_BYTES_MAX: u64 = 256 << 20;
 
 impl Backend {
     /// Returns the most bytes of a request with events: the largest `limits.body` of a subscriber.
@@ -61,14 +65,7 @@ impl Backend {
         let mut state = self.daemon.state.borrow_mut();
         state.report(ReportEvent::EventsSent { outcome, count });
     }
-}
 
-/// Most invocations, and most data of all of them together, that one request with events may start: they are stored in one
-/// transaction, and all other work that has to be stored waits for it.
-const SHARES_MAX: usize = 10_000;
-const SHARED_BYTES_MAX: u64 = 256 << 20;
-
-impl Backend {
     /// Returns the subscriptions of the functions that serve.
     fn subscriptions(&self) -> Rc<Subscriptions> {
         self.daemon.state.borrow_mut().lifecycle.subscriptions()

@@ -1,14 +1,14 @@
 //! Functions: their states are in the supervisor.
 
-use super::{Answering, Backend, Failure, FunctionChanges, FunctionFilter, NotStored, failure};
-use crate::input::TaskOwner;
-use crate::ledger::LedgerCommand;
+use super::lists::in_pieces;
+use super::{Answering, Backend, Failure, NotStored, failure};
+use crate::ledger::{DisabledBy, LedgerCommand};
 use crate::views::lists::PIECE;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
-    FunctionDetail, FunctionStatus, InvocationView, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList,
-    milliseconds,
+    FunctionDetail, InvocationView, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList, milliseconds,
 };
+use fnd_core::instant;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::run::{Answer, Calling, Event, Rejection};
 use fnd_core::trace::Trace;
@@ -17,7 +17,6 @@ use fnd_wire::ids::FunctionName;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// The limits for requests to a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,16 +35,12 @@ pub(crate) struct PageBounds {
 const SAVED: Duration = Duration::from_secs(1);
 
 impl Backend {
-    /// Returns the functions that a filter takes, sorted by name. Others are served meanwhile, so the list is no picture of
-    /// one moment.
-    pub(crate) async fn functions(&self, filter: FunctionFilter) -> Vec<FunctionStatus> {
-        self.daemon.function_list(&filter).await
-    }
-
     /// Returns what every function uses now, sorted by name. This reads several files of each function.
     pub(crate) async fn usage(&self) -> Result<UsageList, Failure> {
         let memory = self.daemon.state.borrow().workers.welcome.memory.clone();
-        let mut list = self.daemon.usage().await;
+        let at = instant::text(self.now_ms());
+        let functions = in_pieces(&self.daemon, |parts, view| parts.usage_of(view)).await;
+        let mut list = UsageList { at, functions };
         // Files of the kernel are read at once, but thousands of functions have many of them.
         let read = tokio::task::spawn_blocking(move || {
             let groups = Groups::find(&memory);
@@ -67,11 +62,6 @@ impl Backend {
     pub(crate) fn function(&self, name: &FunctionName) -> Option<FunctionDetail> {
         let state = self.daemon.state.borrow();
         state.look().function_detail(&state.supervisor.function(name)?)
-    }
-
-    /// Returns why a function that does not exist cannot run.
-    pub(crate) fn unknown(&self, name: &FunctionName) -> Rejection {
-        self.daemon.state.borrow().supervisor.unknown(name)
     }
 
     /// Returns the limits for requests to a function; nothing if it has no version that can run.
@@ -137,7 +127,7 @@ impl Backend {
     pub(crate) async fn schedules(&self, function: Option<FunctionName>, next: usize) -> Result<ScheduleList, Failure> {
         // Records that were put off go to the ledger first, so that its reader finds them.
         drop(self.settled());
-        let mut schedules = self.daemon.schedule_list(function.as_ref(), next).await;
+        let mut schedules = self.schedule_list(function.as_ref(), next).await;
         let mut functions: Vec<_> = schedules.iter().map(|view| view.function.clone()).collect();
         functions.dedup();
         let last = self
@@ -170,13 +160,9 @@ impl Backend {
     /// there is no function of that name.
     pub(crate) async fn pause_schedules(&self, name: &FunctionName, paused: bool) -> Result<Option<bool>, NotStored> {
         let (control, function) = (self.clone(), name.clone());
-        let (sender, receiver) = oneshot::channel();
-        // A task of its own, as in `answer_change`.
-        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
-            let _ = sender.send(control.pause(function, paused).await); // an error: the caller has left
-        });
+        let paused = self.to_the_end(async move { Some(control.pause(function, paused).await) });
         let stopping = |_| Err(NotStored("fnd is stopping".into()));
-        receiver.await.unwrap_or_else(stopping)
+        paused.await.unwrap_or_else(stopping)
     }
 
     /// Installs a function again, with its dependencies; `clean`: these are built anew. Resolves when it is installed, or with the reason why it cannot be;
@@ -193,19 +179,27 @@ impl Backend {
         })
     }
 
-    /// Enables or disables a function, once that is stored: `Answer::Done`, `Answer::NotFound` or `Answer::StoreFailed`.
-    pub(crate) fn set_enabled(&self, name: &FunctionName, enabled: bool) -> Answering {
+    /// Enables or disables a function for a user, once that is stored: `Answer::Done`, `Answer::NotFound` or
+    /// `Answer::StoreFailed`.
+    pub(crate) fn set_enabled(&self, name: &FunctionName, enabled: bool, uid: u32) -> Answering {
         let (control, function) = (self.clone(), name.clone());
-        self.answer_change(async move {
-            if control.settled().supervisor.function(&function).is_some() {
+        let set = self.to_the_end(async move {
+            let is_known = control.settled().supervisor.function(&function).is_some();
+            if is_known {
+                let disabled = (!enabled).then(|| control.disabled_by(&function, uid));
                 // The ledger comes first: in the other order a kill in between would undo a change that is in force.
                 let stored = control.store_change(vec![LedgerCommand::StoreEnabled {
                     function: function.clone(),
-                    enabled,
+                    disabled,
                 }]);
                 if stored.await.is_err() {
                     return Some(Answer::StoreFailed);
                 }
+                let users = &mut control.daemon.state.borrow_mut().functions.disabled;
+                match disabled {
+                    Some(by) => users.insert(function.clone(), by),
+                    None => users.remove(&function),
+                };
             }
             let set = |reply| Event::SetEnabled {
                 function,
@@ -213,7 +207,36 @@ impl Backend {
                 reply,
             };
             control.ask_for_all(set).await.ok()
-        })
+        });
+        set.into()
+    }
+
+    /// Replaces the processes of a service, or the workers of a handler or an HTTP program; nothing if there is no function of
+    /// that name.
+    ///
+    /// # Errors
+    /// There is nothing to replace; says why.
+    pub(crate) fn restart(&self, name: &FunctionName) -> Option<Result<(), String>> {
+        let refusal = {
+            let state = self.settled();
+            let is_enabled = state.supervisor.function(name)?.enabled;
+            if let Some(full) = state.supervisor.full(name) {
+                // What is over its quota is not started again.
+                return Some(Err(format!("`{name}` would not start again: {full}")));
+            }
+            match state.serving(name).map(|serving| serving.manifest.mode) {
+                None => Some("it has no version that can run"),
+                Some(Mode::Script) => Some("each run of a script is a new process"),
+                Some(Mode::Service) if !is_enabled => Some("it is stopped, and `fndctl start` starts it"),
+                Some(Mode::Handler | Mode::Http) if !is_enabled => Some("it is disabled"),
+                Some(Mode::Service | Mode::Handler | Mode::Http) => None,
+            }
+        };
+        if let Some(why) = refusal {
+            return Some(Err(format!("nothing of `{name}` can be restarted: {why}")));
+        }
+        self.daemon.step(Event::Restart(name.clone()));
+        Some(Ok(()))
     }
 
     /// Resolves when the function's status file contains all that has happened to the function so far.
@@ -224,14 +247,14 @@ impl Backend {
         }
     }
 
-    /// Returns the present state of every function that matches the filter, and then each function that changes; ends
-    /// with the receiver.
-    pub(crate) fn watch(&self, filter: FunctionFilter) -> FunctionChanges {
-        super::watch_functions::watch(&self.daemon, filter)
+    /// Returns the user who has disabled a function. The first one counts: the function is disabled since then.
+    fn disabled_by(&self, function: &FunctionName, uid: u32) -> DisabledBy {
+        let state = self.daemon.state.borrow();
+        let by = state.functions.disabled.get(function).copied();
+        let since_ms = state.clock.now().unix_ms;
+        by.unwrap_or(DisabledBy { uid, since_ms })
     }
-}
 
-impl Backend {
     async fn pause(self, function: FunctionName, paused: bool) -> Result<Option<bool>, NotStored> {
         let has_any = {
             let state = self.settled();

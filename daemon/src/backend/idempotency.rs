@@ -6,7 +6,6 @@
 //! acceptance.
 
 use super::{Answering, Backend, Failure, NotStored, Repeated, failure};
-use crate::input::TaskOwner;
 use crate::ledger::{LedgerCommand, StoredInvocation};
 use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::records::FileMark;
@@ -19,7 +18,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::Mutex;
 
 /// A function, and the identity of a key.
 type FunctionKey = (FunctionName, Arc<str>);
@@ -58,12 +57,9 @@ impl Backend {
         let (answer, reply) = self.daemon.state.borrow_mut().callers.expect_answer();
         submit.reply = Some(reply);
         self.daemon.answer_first(Event::Submit(Box::new(submit)));
-        if waits {
-            // The caller is named without a further allocation, because every call passes here.
-            Answering::for_caller(answer, Rc::clone(&self.daemon), id, reply)
-        } else {
-            answer.into()
-        }
+        // The caller is named without a further allocation, because every call passes here.
+        let caller = waits.then(|| (Rc::clone(&self.daemon), id, reply));
+        Answering { answer, caller }
     }
 
     /// Submits; if an invocation has the key already, the request gets that invocation's answer.
@@ -75,16 +71,10 @@ impl Backend {
         if is_live {
             return self.submit_now(joining(submit));
         }
-        let (sender, receiver) = oneshot::channel();
         let control = self.clone();
         // The task ends with its answer. If the caller has gone, an invocation with a key goes on without it.
-        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
-            let answering = control.find(submit, key).await;
-            if let Ok(answer) = answering.await {
-                let _ = sender.send(answer); // an error: the caller has gone
-            }
-        });
-        receiver.into()
+        self.to_the_end(async move { control.find(submit, key).await.await.ok() })
+            .into()
     }
 
     async fn find(&self, submit: Submit, key: IdempotencyKey) -> Answering {
@@ -144,13 +134,12 @@ impl Backend {
     /// Queues the payload of an invocation again, as [`Trigger::Replay`], or as [`Trigger::Redrive`] if it is a dead
     /// letter.
     pub(crate) async fn repeat(&self, id: InvocationId, trigger: Trigger) -> Result<Repeated, Failure> {
-        drop(self.settled());
         let Some(StoredInvocation {
             record,
             payload,
             dead,
             superseded_by,
-        }) = self.reader.stored_invocation(id).await.map_err(failure)?
+        }) = self.history().stored_invocation(id).await.map_err(failure)?
         else {
             return Ok(Repeated::Unknown);
         };
@@ -202,9 +191,8 @@ impl Backend {
     /// Removes an invocation from the dead letters, durably; returns whether it was one. Its record stays in the
     /// history.
     pub(crate) async fn drop_dead_letter(&self, id: InvocationId) -> Result<Result<bool, NotStored>, Failure> {
-        drop(self.settled());
         let is_dead = |stored: Option<StoredInvocation>| stored.is_some_and(|stored| stored.dead);
-        if !is_dead(self.reader.stored_invocation(id).await.map_err(failure)?) {
+        if !is_dead(self.history().stored_invocation(id).await.map_err(failure)?) {
             return Ok(Ok(false));
         }
         let stored = self.store_change(vec![LedgerCommand::DiscardDeadLetter(id)]).await;

@@ -96,7 +96,7 @@ impl Backend {
             return self.ask_for_all(|reply| Event::Cancel { id, reply });
         }
         let control = self.clone();
-        self.answer_change(async move {
+        let cancelled = self.to_the_end(async move {
             let stored = control.store_change(vec![LedgerCommand::Cancel(id)]).await;
             // The spawner keeps the order to end one that runs, and somebody who ends it may do so because the disk is full.
             let runs = |live: InvocationRecord| live.state == RunState::Running;
@@ -104,7 +104,8 @@ impl Backend {
                 return Some(Answer::StoreFailed);
             }
             control.ask_for_all(|reply| Event::Cancel { id, reply }).await.ok()
-        })
+        });
+        cancelled.into()
     }
 
     /// Returns an invocation with its attempts, whether it is in memory or only in the history.
@@ -152,9 +153,7 @@ impl Backend {
 
     /// Returns a page of the history, newest first, without details of attempts.
     pub(crate) async fn invocations(&self, filter: InvocationFilter) -> Result<InvocationList, Failure> {
-        // The reader sees only what the ledger has: records that were put off go there first.
-        drop(self.settled());
-        let page = self.reader.list(filter).await.map_err(failure)?;
+        let page = self.history().list(filter).await.map_err(failure)?;
         let mut invocations: Vec<_> = page.records.iter().map(InvocationView::of).collect();
         for view in invocations
             .iter_mut()
@@ -174,8 +173,7 @@ impl Backend {
 
     /// Returns the result of the last attempt; nothing if it has no result, or if the result was deleted.
     pub(crate) async fn result(&self, id: InvocationId) -> Result<Option<RunResult>, Failure> {
-        drop(self.settled());
-        match self.reader.result(id).await.map_err(failure)? {
+        match self.history().result(id).await.map_err(failure)? {
             ledger::ResultOf::Ended(result) => Ok(result),
             ledger::ResultOf::Unknown | ledger::ResultOf::Unfinished(_) => Ok(None),
         }
@@ -183,8 +181,7 @@ impl Backend {
 
     /// Returns the payload of an invocation and its media type; nothing if it is not stored.
     pub(crate) async fn payload(&self, id: InvocationId) -> Result<Option<(Option<String>, Bytes)>, Failure> {
-        drop(self.settled());
-        let stored = self.reader.stored_invocation(id).await.map_err(failure)?;
+        let stored = self.history().stored_invocation(id).await.map_err(failure)?;
         let Some(payload) = stored.and_then(|stored| stored.payload) else {
             return Ok(None);
         };
@@ -194,8 +191,7 @@ impl Backend {
 
     /// Returns a page of the dead letters, newest first.
     pub(crate) async fn dead_letters(&self, filter: InvocationFilter) -> Result<DeadLetterList, Failure> {
-        drop(self.settled());
-        let found = self.reader.dead_letters(filter).await.map_err(failure)?;
+        let found = self.history().dead_letters(filter).await.map_err(failure)?;
         Ok(DeadLetterList {
             dead_letters: found.letters,
             next: found.next.map(|id| id.to_string()),
@@ -204,7 +200,6 @@ impl Backend {
 
     /// Returns a dead letter; nothing if no dead letter has that id.
     pub(crate) async fn dead_letter(&self, id: InvocationId) -> Result<Option<DeadLetter>, Failure> {
-        drop(self.settled());
-        self.reader.dead_letter(id).await.map_err(failure)
+        self.history().dead_letter(id).await.map_err(failure)
     }
 }

@@ -1,11 +1,11 @@
 //! Makes the long lists of the API in pieces. Between two pieces the thread serves others.
 
+use super::Backend;
 use crate::driver::Daemon;
 use crate::views::View;
 use crate::views::lists::{FunctionFilter, PIECE, piece};
 use crate::workers::listening::Listening;
-use fnd_core::api::{FunctionStatus, ScheduleView, UsageList};
-use fnd_core::instant;
+use fnd_core::api::{FunctionStatus, ScheduleView};
 use fnd_core::run::FunctionView;
 use fnd_wire::ids::FunctionName;
 
@@ -13,7 +13,10 @@ use fnd_wire::ids::FunctionName;
 const SLOTS_MAX: usize = 10_000;
 
 /// Returns the results of `of` for all functions, in the order of their names. A function without a result is left out.
-pub(super) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&View<'_>, &FunctionView<'_>) -> Option<T>) -> Vec<T> {
+pub(super) async fn in_pieces<T>(
+    daemon: &Daemon,
+    mut of: impl FnMut(&View<'_>, &FunctionView<'_>) -> Option<T>,
+) -> Vec<T> {
     let mut list = Vec::new();
     let mut after = None;
     loop {
@@ -30,9 +33,10 @@ pub(super) async fn in_pieces<T>(daemon: &Daemon, of: impl Fn(&View<'_>, &Functi
     }
 }
 
-impl Daemon {
-    /// Returns the status of each function that a filter takes, in the order of their names.
-    pub(super) async fn function_list(&self, filter: &FunctionFilter) -> Vec<FunctionStatus> {
+impl Backend {
+    /// Returns the status of each function that a filter takes, in the order of their names. Others are served meanwhile, so the list
+    /// is no picture of one moment.
+    pub(crate) async fn functions(&self, filter: FunctionFilter) -> Vec<FunctionStatus> {
         let listening = Listening::default();
         // The name is compared first, so that fnd makes a status only of functions that the caller may view and asks for.
         let status = |parts: &View<'_>, view: &FunctionView<'_>| {
@@ -41,31 +45,24 @@ impl Daemon {
                 .then(|| parts.function_now(view, &listening))?;
             filter.takes(view.name, Some(&status)).then_some(status)
         };
-        in_pieces(self, status).await
-    }
-
-    /// Returns the usage of every function, in the order of their names. The values of cgroups are left out.
-    pub(super) async fn usage(&self) -> UsageList {
-        let at = instant::text(self.state.borrow().clock.now().unix_ms);
-        let functions = in_pieces(self, |parts, view| parts.usage_of(view)).await;
-        UsageList { at, functions }
+        in_pieces(&self.daemon, status).await
     }
 
     /// Returns the schedules of all functions or of one function, each with its next slots (`next` is their number). The
     /// last runs are left out.
     pub(super) async fn schedule_list(&self, function: Option<&FunctionName>, next: usize) -> Vec<ScheduleView> {
-        let count = self.state.borrow().schedules.table.count().max(1);
+        let count = self.daemon.state.borrow().schedules.table.count().max(1);
         let next = next.min((SLOTS_MAX / count).max(1));
         // A slot takes as long as a status.
         let most = (PIECE / next).max(1);
         if let Some(function) = function {
-            return self.state.borrow().schedules.views_of(function, next);
+            return self.daemon.state.borrow().schedules.views_of(function, next);
         }
         let mut list = Vec::new();
         let mut after: Option<FunctionName> = None;
         loop {
             {
-                let state = self.state.borrow();
+                let state = self.daemon.state.borrow();
                 let piece = state.schedules.table.functions_after(after.as_ref()).take(most);
                 let mut last = None;
                 for function in piece {

@@ -11,7 +11,6 @@
 //! - `deployable`: what has to hold before that
 //! - `event_stream`: events that go through the stream of all nodes
 //! - `events`: events
-//! - `follow`: kept output, then live lines, without a gap
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
 //! - `invocations`: invocations
@@ -21,8 +20,7 @@
 //! - `node`: the node
 //! - `overview`: the node at a glance, and what its caller may do
 //! - `releases`: releases
-//! - `state`: the values that functions share
-//! - `streams`: output and events
+//! - `streams`: output, first what is kept and then live lines; and events
 //! - `upload`: the files that a caller uploads, and the result
 //! - `watch_functions`: sends the watchers of the list of functions what has changed
 
@@ -32,7 +30,6 @@ mod deploy;
 mod deployable;
 mod event_stream;
 mod events;
-mod follow;
 mod functions;
 pub(crate) mod idempotency;
 mod invocations;
@@ -42,19 +39,17 @@ mod new_event;
 mod node;
 mod overview;
 mod releases;
-mod state;
 mod streams;
 mod upload;
 mod watch_functions;
 
 pub(crate) use answering::Answering;
 pub(crate) use backup::{BundlePieces, Database};
-pub(crate) use follow::{LogLines, LogQuery};
 pub(crate) use functions::PageBounds;
 pub(crate) use invocations::{PassedOn, Repeated};
 pub(crate) use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
+pub(crate) use streams::LogQuery;
 pub(crate) use upload::{Deployed, NotDone, Upload, UploadCondition};
-pub(crate) use watch_functions::FunctionChanges;
 
 pub(crate) use crate::views::lists::FunctionFilter;
 pub(crate) use fnd_core::lifecycle::ReleaseChange;
@@ -64,7 +59,7 @@ use crate::input::TaskOwner;
 use crate::ledger::{self, LedgerCommand};
 use crate::stores::audit::Audit;
 use crate::stores::kv::StateStore;
-use fnd_core::run::{Answer, Event, ReplyTo};
+use fnd_core::run::{Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
 use futures_util::future::LocalBoxFuture;
 use std::cell::RefMut;
@@ -147,16 +142,22 @@ impl Backend {
         }
     }
 
-    /// Does a change that is stored before it is made, and then answers. If the caller leaves, the change still comes to its
-    /// end: otherwise the ledger would have another state than fnd.
-    fn answer_change(&self, change: impl Future<Output = Option<Answer>> + 'static) -> Answering {
+    /// Does something as a task of its own, and then answers. If the caller leaves, it still comes to its end: otherwise the ledger
+    /// would have another state than fnd. Nothing is answered if fnd stops before.
+    fn to_the_end<T: 'static>(&self, work: impl Future<Output = Option<T>> + 'static) -> oneshot::Receiver<T> {
         let (sender, receiver) = oneshot::channel();
         self.daemon.inbox.spawn(TaskOwner::Caller, async move {
-            if let Some(answer) = change.await {
+            if let Some(answer) = work.await {
                 let _ = sender.send(answer); // an error: the caller has left
             }
         });
-        receiver.into()
+        receiver
+    }
+
+    /// Returns the reader of the ledger. Records that were put off go there first, so that it finds them.
+    fn history(&self) -> &ledger::LedgerReader {
+        drop(self.settled());
+        &self.reader
     }
 
     /// Hands the supervisor an event, does everything that follows from it, and then returns its answer. So an answer to a

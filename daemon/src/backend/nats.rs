@@ -3,18 +3,13 @@
 use super::Backend;
 use crate::triggers::nats::request::OutgoingMessage;
 use crate::triggers::nats::{PublishFailed, ReleaseFailed};
-use fnd_core::api::{NatsView, PublishedMessage, ReleasedClaim};
+use fnd_core::api::{PublishedMessage, ReleasedClaim};
 use fnd_wire::ids::FunctionName;
 
 /// Why there is no answer.
 const STOPPING: &str = "fnd is stopping";
 
 impl Backend {
-    /// Returns the connection, and what this node has of each entry of `[[nats]]`; nothing without `[events.nats]`.
-    pub(crate) fn nats(&self) -> Option<NatsView> {
-        self.daemon.state.borrow().look().nats.view()
-    }
-
     /// Ends the claim of another node on a message, so that the next node that gets the message runs it.
     pub(crate) async fn release_claim(
         &self,

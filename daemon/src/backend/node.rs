@@ -1,16 +1,12 @@
 //! Requests about the node: everything that belongs to no function.
 
-use super::{Backend, failure};
-use super::{BundlePieces, Database, Failure};
+use super::{Backend, BundlePieces, Database, Failure, failure};
 use crate::buffers::Buffers;
-use crate::exposition::scrape;
 use crate::functions::reported::versions_now;
 use crate::http::connections::Connections;
 use crate::input::TaskOwner;
-use crate::metrics::MetricsFormat;
 use crate::telemetry::level;
-use fnd_core::api::{AuditList, NodeStatus, ReloadReport, SizeView, ValidateReport, ValidateRequest};
-use fnd_core::audit::{AuditFilter, AuditedCalls};
+use fnd_core::api::{ReloadReport, SizeView, ValidateReport, ValidateRequest};
 use fnd_manifest::check;
 use fnd_manifest::check::Disk;
 use fnd_manifest::diagnostic::Diagnostic;
@@ -33,24 +29,6 @@ impl Backend {
         Rc::clone(&self.daemon.state.borrow().callers.connections)
     }
 
-    /// Returns an error if fnd cannot run functions: `GET /healthz`.
-    ///
-    /// # Errors
-    /// The reason as text for people, such as "no spawner".
-    pub(crate) fn health(&self) -> Result<(), String> {
-        self.daemon.state.borrow().look().health()
-    }
-
-    /// Returns the node without its functions.
-    pub(crate) fn node_status(&self) -> NodeStatus {
-        self.daemon.state.borrow().node_status()
-    }
-
-    /// Returns all metrics as text.
-    pub(crate) async fn metrics(&self, form: MetricsFormat) -> String {
-        scrape(&self.daemon, form).await
-    }
-
     /// Returns a copy of a database in its present state: its size and its bytes.
     pub(crate) async fn backup(&self, of: Database) -> Result<(u64, BundlePieces), Failure> {
         if of == Database::Ledger {
@@ -59,17 +37,6 @@ impl Backend {
             self.ends_stored().await?;
         }
         super::backup::take(self.logs.with_file_name("state"), of).await
-    }
-
-    /// Records a call in the audit. Returns a future that resolves when the entry is written, or cannot be; nothing if
-    /// the answer need not wait for it.
-    pub(crate) fn audit(&self, entry: AuditedCalls) -> Option<impl Future<Output = ()> + use<>> {
-        self.audit.record(entry)
-    }
-
-    /// Returns a page of the audit, newest first.
-    pub(crate) async fn audited(&self, filter: AuditFilter) -> Result<AuditList, Failure> {
-        self.audit.list(filter).await.map_err(Failure)
     }
 
     /// Reads configuration and functions again, and waits until every difference is applied or refused.
@@ -155,11 +122,6 @@ impl Backend {
             (memory, cpu)
         });
         views
-    }
-
-    /// Returns the effective configuration: every key of `fnd.toml` that has an effect, defaults filled in.
-    pub(crate) fn config(&self) -> serde_json::Value {
-        serde_json::to_value(&self.daemon.state.borrow().node.settings.settings).unwrap_or_default()
     }
 }
 

@@ -9,7 +9,6 @@ use fnd_core::instant;
 use fnd_core::run::FunctionView;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::is_own;
-use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 /// Most functions that need a person.
@@ -22,35 +21,35 @@ const NEXT: usize = 10;
 /// The findings of one pass over all functions.
 struct Pass<'a> {
     reach: &'a Permissions,
-    functions: Cell<u64>,
-    attention: Cell<u64>,
-    running: Cell<u64>,
-    next: RefCell<BTreeSet<(u64, FunctionName)>>,
+    functions: u64,
+    attention: u64,
+    running: u64,
+    next: BTreeSet<(u64, FunctionName)>,
 }
 
 impl Pass<'_> {
     /// Counts a function. Returns what a person has to do, if it is among the first.
-    fn see(&self, parts: &View<'_>, view: &FunctionView<'_>) -> Option<AttentionView> {
+    fn see(&mut self, parts: &View<'_>, view: &FunctionView<'_>) -> Option<AttentionView> {
         // The name is compared first: a caller may view few of many functions.
         if !self.reach.views(view.name) {
             return None;
         }
-        add(&self.functions, 1);
+        self.functions += 1;
         // A service has no runs for people: it is up.
         if view.up_since_ms.is_none() {
-            add(&self.running, view.running as u64);
+            self.running += view.running as u64;
         }
         if let Some(at_ms) = parts.schedules.table.next_of(view.name) {
             self.keep(at_ms, view.name);
         }
         let why = parts.attention(view)?;
-        add(&self.attention, 1);
-        (self.attention.get() <= ATTENTION).then(|| parts.attention_view(view, why))
+        self.attention += 1;
+        (self.attention <= ATTENTION).then(|| parts.attention_view(view, why))
     }
 
     /// Keeps a scheduled run, if it is among the first.
-    fn keep(&self, at_ms: u64, name: &FunctionName) {
-        let mut next = self.next.borrow_mut();
+    fn keep(&mut self, at_ms: u64, name: &FunctionName) {
+        let next = &mut self.next;
         if next.len() == NEXT && next.last().is_some_and(|(last, _)| *last <= at_ms) {
             return;
         }
@@ -61,26 +60,22 @@ impl Pass<'_> {
     }
 }
 
-fn add(sum: &Cell<u64>, more: u64) {
-    sum.set(sum.get().saturating_add(more));
-}
-
 impl Backend {
     /// Returns the node at a glance, with what a caller may view. It makes no status of a function, so that ten thousand
     /// functions take a few milliseconds; others are served meanwhile.
     pub(crate) async fn overview(&self, reach: &Permissions) -> Overview {
-        let pass = Pass {
+        let mut pass = Pass {
             reach,
-            functions: Cell::default(),
-            attention: Cell::default(),
-            running: Cell::default(),
-            next: RefCell::default(),
+            functions: 0,
+            attention: 0,
+            running: 0,
+            next: BTreeSet::new(),
         };
         let attention = in_pieces(&self.daemon, |parts, view| pass.see(parts, view)).await;
         let state = self.daemon.state.borrow();
         let parts = state.look();
         let is_for_node = reach.node().is_some();
-        let next = pass.next.into_inner().into_iter().map(|(at_ms, function)| NextRun {
+        let next = pass.next.into_iter().map(|(at_ms, function)| NextRun {
             at: instant::text(at_ms),
             function,
         });
@@ -88,7 +83,7 @@ impl Backend {
         Overview {
             at: instant::text(now_ms),
             attention,
-            attention_count: pass.attention.get(),
+            attention_count: pass.attention,
             problems: if is_for_node {
                 parts.problems().into_iter().map(|problem| problem.text).collect()
             } else {
@@ -96,8 +91,8 @@ impl Backend {
             },
             dead_letters: dead_letters(&parts, reach),
             running: running(&parts, reach),
-            running_count: pass.running.get(),
-            functions: pass.functions.get(),
+            running_count: pass.running,
+            functions: pass.functions,
             next: next.collect(),
             hours: if is_for_node {
                 parts.reporter.hours.borrow().last(now_ms)

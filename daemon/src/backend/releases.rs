@@ -2,7 +2,6 @@
 
 use super::{Backend, NotStored};
 use crate::driver::releases::HoldResult;
-use crate::input::TaskOwner;
 use crate::ledger::LedgerCommand;
 use fnd_core::api::{ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList};
 use fnd_core::lifecycle::ReleaseChange;
@@ -10,7 +9,6 @@ use fnd_core::lifecycle::release::{NotHeld, ReleaseState};
 use fnd_wire::frame::StoredFile;
 use fnd_wire::ids::{FunctionName, Version};
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// How long a caller waits for a release that is tried; a worker that loads for longer fails its trial.
 const TRIAL: Duration = Duration::from_secs(40);
@@ -38,12 +36,8 @@ impl Backend {
         change: ReleaseChange,
     ) -> Result<ReleaseChanged, NotHeld> {
         let (control, name) = (self.clone(), name.clone());
-        let (sender, receiver) = oneshot::channel();
-        // A task of its own, as in `answer_change`.
-        self.daemon.inbox.spawn(TaskOwner::Caller, async move {
-            let _ = sender.send(control.change_stored_release(&name, &change).await); // an error: the caller has left
-        });
-        let held = receiver.await.unwrap_or_else(|_| Err(stopping()));
+        let held = self.to_the_end(async move { Some(control.change_stored_release(&name, &change).await) });
+        let held = held.await.unwrap_or_else(|_| Err(stopping()));
         let (version, state) = match held? {
             HoldResult::Done(version, state) => (version, state),
             HoldResult::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {

@@ -4,6 +4,7 @@
 //! All functions are walked over by their names, one after the other, while others are served. Functions that change
 //! meanwhile go first, so that a function may be sent twice, each time in its newest state.
 
+use super::Backend;
 use crate::driver::Daemon;
 use crate::input::TaskOwner;
 use crate::report::list_watchers::ChangedFunctions;
@@ -15,25 +16,24 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use tokio::sync::mpsc;
 
-/// The changes of functions.
-pub(crate) type FunctionChanges = mpsc::Receiver<FunctionChange>;
-
 /// Most changes between the driver and the connection of one watcher; when it is full, names wait in the watcher.
 const CHANGES_MAX: usize = 16;
 
-/// Returns every function, and from then on those that change, as long as the caller reads.
-pub(crate) fn watch(daemon: &Rc<Daemon>, filter: FunctionFilter) -> FunctionChanges {
-    let (sender, receiver) = mpsc::channel(CHANGES_MAX);
-    let watcher = FunctionsWatcher {
-        // Changes are kept from here on, so no change during the walk is missed.
-        changed: daemon.state.borrow().reporter.list_watchers.add(),
-        walk: Some(None),
-        sent: BTreeSet::new(),
-    };
-    // The task ends when the caller drops the receiver.
-    let sending = send_changes(Rc::clone(daemon), watcher, filter, sender);
-    daemon.inbox.spawn(TaskOwner::Caller, sending);
-    receiver
+impl Backend {
+    /// Returns every function that matches the filter, and from then on those that change, as long as the caller reads.
+    pub(crate) fn watch(&self, filter: FunctionFilter) -> mpsc::Receiver<FunctionChange> {
+        let (sender, receiver) = mpsc::channel(CHANGES_MAX);
+        let watcher = FunctionsWatcher {
+            // Changes are kept from here on, so no change during the walk is missed.
+            changed: self.daemon.state.borrow().reporter.list_watchers.add(),
+            walk: Some(None),
+            sent: BTreeSet::new(),
+        };
+        // The task ends when the caller drops the receiver.
+        let sending = send_changes(Rc::clone(&self.daemon), watcher, filter, sender);
+        self.daemon.inbox.spawn(TaskOwner::Caller, sending);
+        receiver
+    }
 }
 
 struct FunctionsWatcher {
@@ -116,7 +116,8 @@ mod tests {
             reach: Permissions::own(),
             ..FunctionFilter::default()
         };
-        let mut changes = world.run_until(async { watch(&daemon, filter) });
+        let backend = world.backend();
+        let mut changes = world.run_until(async { backend.watch(filter) });
         world.turn();
         let mut walked = 0;
         while changes.try_recv().is_ok() {

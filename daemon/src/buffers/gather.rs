@@ -17,16 +17,11 @@ pub struct Gathering {
 
 impl Gathering {
     /// Returns a body without bytes.
-    #[must_use]
     pub fn new(buffers: &Arc<Buffers>) -> Self {
-        let permit = Permit {
-            of: Arc::clone(buffers),
-            bytes: 0,
-        };
         Self {
             memory: Vec::new(),
             announced: 0,
-            permit,
+            permit: buffers.permit(0),
             kept: None,
         }
     }
@@ -38,7 +33,6 @@ impl Gathering {
     }
 
     /// Returns how many bytes have come so far.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.kept.as_ref().map_or(self.memory.len() as u64, OverflowRange::size)
     }
@@ -77,11 +71,8 @@ impl Gathering {
         });
         self.kept = Some(written.await.map_err(io::Error::other)??);
         // Given back after the write, because the bytes were in memory until then.
-        let given_back = std::mem::take(&mut self.permit.bytes);
-        drop(Permit {
-            of: Arc::clone(&self.permit.of),
-            bytes: given_back,
-        });
+        let none = self.permit.of.permit(0);
+        drop(std::mem::replace(&mut self.permit, none));
         Ok(())
     }
 

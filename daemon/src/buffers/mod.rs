@@ -100,33 +100,25 @@ impl BytesOwner for BudgetedBytes {
     }
 }
 
-/// An answer in memory that counts until it is written to its caller.
-struct CountedAnswer {
-    bytes: Bytes,
-    _permit: Permit,
-}
-
-impl AsRef<[u8]> for CountedAnswer {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// A result in memory that counts until its bytes are gone.
-struct CountedResult {
+/// A result or an answer in memory that counts until its bytes are gone.
+struct CountedBytes {
     bytes: Bytes,
     permit: Permit,
+    /// Whether it is a result that was read, and so may be on its way.
+    is_result: bool,
 }
 
-impl AsRef<[u8]> for CountedResult {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for CountedResult {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
-        self.permit.of.transit.end(&self.bytes);
+        if self.is_result {
+            self.permit.of.transit.end(&self.bytes);
+        }
     }
 }
 
@@ -138,9 +130,16 @@ pub enum AnswerPlace {
     Kept(OverflowRange),
 }
 
+fn counted(bytes: Bytes, permit: Permit, is_result: bool) -> Bytes {
+    Bytes::from_owner(CountedBytes {
+        bytes,
+        permit,
+        is_result,
+    })
+}
+
 impl Buffers {
     /// Returns a budget of `max` bytes, with a file in `directory` for what is beyond it.
-    #[must_use]
     pub fn new(max: u64, directory: PathBuf) -> Arc<Self> {
         Arc::new(Self {
             max: AtomicU64::new(max),
@@ -161,13 +160,11 @@ impl Buffers {
     }
 
     /// Returns how many bytes are held in memory, and how many in the file.
-    #[must_use]
     pub fn held(&self) -> (u64, u64) {
         (self.held.load(Ordering::Relaxed), self.overflow.live())
     }
 
     /// Returns how many bodies and answers were refused so far because neither memory nor disk took them.
-    #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -179,7 +176,6 @@ impl Buffers {
     }
 
     /// Returns the problem to report, from when the disk is needed until there is enough memory again.
-    #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.full.load(Ordering::Relaxed).then(|| {
             let (memory, disk) = self.held();
@@ -217,10 +213,13 @@ impl Buffers {
         let more = |held: u64| held.checked_add(bytes).filter(|held| *held <= max);
         // Relaxed: the number guards no other memory.
         let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.is_ok().then(|| Permit {
-            of: Arc::clone(self),
-            bytes,
-        })
+        taken.is_ok().then(|| self.permit(bytes))
+    }
+
+    /// Returns a permit for bytes that are counted already.
+    fn permit(self: &Arc<Self>, bytes: u64) -> Permit {
+        let of = Arc::clone(self);
+        Permit { of, bytes }
     }
 
     /// Returns a permit for bytes that are in memory whether the budget has room or not, such as the piece of an answer
@@ -228,10 +227,7 @@ impl Buffers {
     #[must_use]
     pub fn take_anyway(self: &Arc<Self>, bytes: u64) -> Permit {
         self.held.fetch_add(bytes, Ordering::Relaxed);
-        Permit {
-            of: Arc::clone(self),
-            bytes,
-        }
+        self.permit(bytes)
     }
 
     /// Returns a permit for an answer; nothing where the budget has no room. If a quarter of the budget is in use,
@@ -258,7 +254,7 @@ impl Buffers {
     pub fn carry(self: &Arc<Self>, bytes: Bytes, reservation: Reservation) -> Bytes {
         self.transit.begin(&bytes, reservation);
         let permit = self.take_anyway(bytes.len() as u64);
-        Bytes::from_owner(CountedResult { bytes, permit })
+        counted(bytes, permit, true)
     }
 
     /// Returns whether a result that is counted already may stay in memory until its caller reads it.
@@ -283,8 +279,7 @@ impl Buffers {
                 return Ok(AnswerPlace::Memory(bytes));
             }
         } else if let Some(permit) = self.take_for_answer(bytes.len() as u64) {
-            let counted = CountedAnswer { bytes, _permit: permit };
-            return Ok(AnswerPlace::Memory(Bytes::from_owner(counted)));
+            return Ok(AnswerPlace::Memory(counted(bytes, permit, false)));
         }
         let buffers = Arc::clone(self);
         // A slow disk must not hold up the thread that every request shares.
@@ -299,8 +294,8 @@ impl Buffers {
             self.transit.settle(&bytes);
             return bytes;
         }
-        let _permit = self.take_anyway(bytes.len() as u64);
-        Bytes::from_owner(CountedAnswer { bytes, _permit })
+        let permit = self.take_anyway(bytes.len() as u64);
+        counted(bytes, permit, false)
     }
 
     /// Holds bytes that were accepted before, such as those of a queued invocation at a start: they cannot be refused.

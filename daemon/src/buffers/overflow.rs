@@ -6,6 +6,7 @@
 
 use super::Buffers;
 use crate::free_space::FreeSpace;
+use crate::lock::lock;
 use fnd_core::data::BytesOwner;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate};
 use std::borrow::Cow;
@@ -13,7 +14,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Ranges begin at multiples of this, so that each can be given back whole.
 const BLOCK: u64 = 4096;
@@ -49,11 +50,6 @@ pub struct OverflowRange {
     ranges: Vec<(u64, u64)>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic leaves the value changed or not; either is sound.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Overflow {
     pub(super) fn new(directory: PathBuf) -> Self {
         Self {
@@ -78,10 +74,8 @@ impl Overflow {
             FreeSpace { bytes, ..free }.is_low()
         });
         if full {
-            return Err(io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the disk of the state is nearly full",
-            ));
+            let why = "the disk of the state is nearly full";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, why));
         }
         let mut open = lock(&self.open);
         if let Some(open) = &*open {
@@ -128,7 +122,6 @@ impl OverflowRange {
     }
 
     /// Returns how many bytes there are.
-    #[must_use]
     pub fn size(&self) -> u64 {
         self.ranges.iter().map(|(_, size)| size).sum()
     }
@@ -162,9 +155,8 @@ impl BytesOwner for OverflowRange {
         for (at, size) in &self.ranges {
             let begin = all.len();
             all.resize(begin + usize::try_from(*size).map_err(io::Error::other)?, 0);
-            self.open
-                .file
-                .read_exact_at(all.get_mut(begin..).unwrap_or_default(), *at)?;
+            let room = all.get_mut(begin..).unwrap_or_default();
+            self.open.file.read_exact_at(room, *at)?;
         }
         Ok(Cow::Owned(all))
     }

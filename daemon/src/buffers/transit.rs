@@ -8,11 +8,12 @@
 //! Only the disk is waited for, never a caller: an answer that its caller does not read moves to the disk. So nobody waits in a
 //! circle.
 
+use crate::lock::lock;
 use bytes::Bytes;
 use fnd_core::run::LAST_RESULT_MAX;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -94,26 +95,22 @@ impl Transit {
 
     pub(super) fn begin(&self, bytes: &Bytes, reservation: Reservation) {
         // Bytes in memory have an address that no others have, so a view of them finds its result by the address.
-        self.carried().insert(bytes.as_ptr().addr(), (bytes.len(), reservation));
+        lock(&self.carried).insert(bytes.as_ptr().addr(), (bytes.len(), reservation));
     }
 
     pub(super) fn end(&self, bytes: &Bytes) {
-        self.carried().remove(&(bytes.as_ptr().addr()));
+        lock(&self.carried).remove(&(bytes.as_ptr().addr()));
     }
 
     /// Returns whether bytes are a result that counts, or a part of one.
     pub(super) fn has(&self, bytes: &Bytes) -> bool {
-        place(&mut self.carried(), bytes).is_some()
+        place(&mut lock(&self.carried), bytes).is_some()
     }
 
     /// Gives back the room of a result that has its place in memory.
     pub(super) fn settle(&self, bytes: &Bytes) {
-        let reservation = place(&mut self.carried(), bytes).map(std::mem::take);
+        let reservation = place(&mut lock(&self.carried), bytes).map(std::mem::take);
         drop(reservation); // without the lock
-    }
-
-    fn carried(&self) -> MutexGuard<'_, BTreeMap<usize, (usize, Reservation)>> {
-        self.carried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,13 +2,13 @@
 //! Otherwise they would fill memory and disk, and requests with a credential would find no room.
 
 use super::Buffers;
+use crate::lock::lock;
 use fnd_core::data::{BytesOwner, Data};
-use fnd_core::triggers::route::body_budget::BodyBudget;
 use std::borrow::Cow;
 use std::io;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// The room of one body in that part; it is given back when this is dropped.
 #[derive(Debug)]
@@ -22,7 +22,6 @@ pub struct AddressShare {
 
 impl AddressShare {
     /// Returns the share of a body that has no bytes yet, of a caller's address; absent: a Unix socket.
-    #[must_use]
     pub fn new(of: &Arc<Buffers>, from: Option<IpAddr>, limit: u64) -> Self {
         let (of, bytes) = (Arc::clone(of), 0);
         Self { of, from, limit, bytes }
@@ -32,14 +31,14 @@ impl AddressShare {
     #[must_use]
     pub fn take(&mut self, bytes: u64) -> bool {
         let buffers = self.of.max.load(Ordering::Relaxed);
-        let taken = self.budget().take(self.from, bytes, (buffers, self.limit));
+        let taken = lock(&self.of.unauthenticated).take(self.from, bytes, (buffers, self.limit));
         self.bytes += if taken { bytes } else { 0 };
         taken
     }
 
     /// Returns whether the next bytes may be in memory: a quarter of it is for such callers, the disk for their other bytes.
     pub(super) fn is_for_memory(&self) -> bool {
-        self.budget().held() <= self.of.max.load(Ordering::Relaxed) / 4
+        lock(&self.of.unauthenticated).held() <= self.of.max.load(Ordering::Relaxed) / 4
     }
 
     /// Returns the body, which has the share from now on.
@@ -47,16 +46,11 @@ impl AddressShare {
     pub fn stay_with(self, body: Data) -> Data {
         Data::new(SharedBudget { body, _share: self })
     }
-
-    fn budget(&self) -> MutexGuard<'_, BodyBudget> {
-        // A panic leaves it as it was before or after a call; both are sound.
-        self.of.unauthenticated.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for AddressShare {
     fn drop(&mut self) {
-        self.budget().give_back(self.from, self.bytes);
+        lock(&self.of.unauthenticated).give_back(self.from, self.bytes);
     }
 }
 

@@ -1,25 +1,23 @@
 //! The callers that wait for an answer, for the end of an invocation or for the end of a drain.
 //!
 //! Files:
-//! - `ends`: the callers that wait for the end of an invocation
 //! - `outcomes`: the callers who wait until a release serves, or a function is installed
 //! - `spin`: keeps the main thread awake for a moment while one caller waits
 
-mod ends;
 mod outcomes;
 pub(crate) mod spin;
 
 use crate::buffers::Buffers;
 use crate::effects;
 use crate::http::connections::Connections;
-use ends::{EndWaiter, EndWaiters};
 use fnd_core::run::{Answer, ReplyTo};
 use fnd_wire::ids::InvocationId;
 use outcomes::OutcomeCallers;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// The callers, and the answers and bodies that are held for them.
 #[derive(Debug)]
@@ -35,8 +33,8 @@ pub(crate) struct Callers {
     last_change: u64,
     /// The callers who wait until a release serves, or a function is installed.
     pub(crate) outcomes: OutcomeCallers,
-    /// The callers that wait for the end of an invocation.
-    ends: EndWaiters,
+    /// The invocations for whose ends callers wait or have waited. The end drops the sender, and so wakes them.
+    ends: RefCell<HashMap<InvocationId, watch::Sender<()>>>,
     /// The callers that wait for the end of a drain; `None` once the drain is over.
     drained: Option<Vec<oneshot::Sender<bool>>>,
     /// Whether fnd stops after the drain.
@@ -54,7 +52,7 @@ impl Callers {
             changes: HashMap::new(),
             last_change: 0,
             outcomes: OutcomeCallers::default(),
-            ends: EndWaiters::default(),
+            ends: RefCell::default(),
             drained: Some(Vec::new()),
             stops: false,
         }
@@ -107,18 +105,27 @@ impl Callers {
     }
 
     /// Returns a future that resolves when an invocation has ended, or when fnd stops.
-    pub(crate) fn wait_for_end(&self, id: InvocationId) -> EndWaiter {
-        self.ends.wait(id)
+    pub(crate) fn wait_for_end(&self, id: InvocationId) -> impl Future<Output = ()> + use<> {
+        let mut ends = self.ends.borrow_mut();
+        // An entry stays until its invocation ends. Callers may have left long before, so the map does not grow with them in it.
+        if ends.len() == ends.capacity() {
+            ends.retain(|_, end| end.receiver_count() > 0);
+        }
+        let mut end = ends.entry(id).or_insert_with(|| watch::Sender::new(())).subscribe();
+        async move {
+            let _ = end.changed().await; // an error is the end: nothing is ever sent
+        }
     }
 
     /// Returns whether a caller waits for the end of an invocation.
     pub(crate) fn wait_for(&self, id: InvocationId) -> bool {
-        self.ends.has(id)
+        let ends = self.ends.borrow();
+        ends.get(&id).is_some_and(|end| end.receiver_count() > 0)
     }
 
     /// Wakes the callers that wait for the end of an invocation.
     pub(crate) fn ended(&self, id: InvocationId) {
-        self.ends.wake(id);
+        self.ends.borrow_mut().remove(&id);
     }
 
     /// Returns a receiver for the end of the drain. Its sender is gone if the drain is over already.
@@ -211,5 +218,37 @@ mod tests {
         assert!(callers.wait_for_drain().now_or_never().is_none(), "there is no drain");
         callers.stops();
         assert!(!callers.cancel_drain());
+    }
+
+    const ONE: InvocationId = InvocationId(1);
+    const OTHER: InvocationId = InvocationId(2);
+
+    #[test]
+    fn a_caller_that_leaves_does_not_wait_for_an_end_any_more() {
+        let callers = callers();
+        let mut stays = Box::pin(callers.wait_for_end(ONE));
+        for _ in 0..1000 {
+            assert_eq!(callers.wait_for_end(ONE).now_or_never(), None);
+            drop(callers.wait_for_end(OTHER));
+        }
+        assert!(callers.wait_for(ONE) && !callers.wait_for(OTHER));
+        assert_eq!((&mut stays).now_or_never(), None);
+        drop(stays);
+        assert!(!callers.wait_for(ONE));
+    }
+
+    #[test]
+    fn each_waiter_is_woken_by_its_own_end_only() {
+        let callers = callers();
+        let [first, second, mut other] = [ONE, ONE, OTHER].map(|id| Box::pin(callers.wait_for_end(id)));
+        callers.ended(ONE);
+        assert_eq!(first.now_or_never(), Some(()));
+        // A new place stays although the last waiters of the same invocation have not gone yet.
+        let later = callers.wait_for_end(ONE);
+        assert_eq!(second.now_or_never(), Some(()));
+        assert!(callers.wait_for(ONE) && callers.wait_for(OTHER));
+        assert_eq!((&mut other).now_or_never(), None);
+        drop(callers);
+        assert_eq!((other.now_or_never(), later.now_or_never()), (Some(()), Some(())));
     }
 }

@@ -2,10 +2,13 @@
 
 use super::granted::RequestingFunction;
 use super::limits::BODY_MAX;
+use super::refusal::{failed, no_invocation};
 use crate::backend::Backend;
+use crate::http::query::Query;
 use crate::http::request::{IncomingRequest, RequestBody, bytes_of, short};
 use crate::http::response::{Refusal, refuse};
 use fnd_core::access::Permissions;
+use fnd_core::api::InvocationView;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -23,6 +26,8 @@ pub(super) struct ControlCall {
     /// The function that sends the request, if one does.
     pub(super) granted: Option<RequestingFunction>,
     pub(super) request: IncomingRequest,
+    /// The parameters of the request, if the table of routes names those that its route has.
+    pub(super) query: Query,
     /// The values of `{...}` in the path, decoded, in order.
     pub(super) places: Vec<String>,
 }
@@ -50,6 +55,15 @@ impl ControlCall {
                 format!("`{}` is not an id of an invocation (a UUID)", short(text)),
             )
         })
+    }
+
+    /// Returns an invocation with its attempts.
+    ///
+    /// # Errors
+    /// There is no such invocation, or the history cannot be read.
+    pub(super) async fn known_invocation(&self, id: InvocationId) -> Result<InvocationView, Refusal> {
+        let view = self.backend.invocation(id).await.map_err(failed("read the history"))?;
+        view.ok_or_else(|| no_invocation(id))
     }
 
     /// Returns the body, which has a limit for bodies that are not data of functions, as a value of this `form`.

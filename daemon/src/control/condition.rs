@@ -6,19 +6,12 @@ use crate::http::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_core::kv::KvCondition;
 
-/// Words for a refused header.
-pub(super) struct ConditionWords {
-    /// The meaning of `If-None-Match: *`.
-    pub(super) new: &'static str,
-    /// A version, as an example.
-    pub(super) example: &'static str,
-}
-
-/// Returns the requirement of the request. `version` reads the text between the quotes of `If-Match`.
+/// Returns the requirement of the request. `version` reads the text between the quotes of `If-Match`; for a refused
+/// header, `new` is the meaning of `If-None-Match: *`, and `example` a version.
 pub(super) fn condition<V>(
     call: &ControlCall,
     version: impl FnOnce(&str) -> Option<V>,
-    words: &ConditionWords,
+    (new, example): (&str, &str),
 ) -> Result<KvCondition<V>, Refusal> {
     let (matching, none) = (call.request.header("if-match")?, call.request.header("if-none-match")?);
     let wrong = |detail: String| Err(refuse(Code::BadRequest, detail));
@@ -26,9 +19,8 @@ pub(super) fn condition<V>(
         (None, None) => Ok(KvCondition::Any),
         (None, Some("*")) => Ok(KvCondition::New),
         (None, Some(other)) => wrong(format!(
-            "`If-None-Match: {}`: only `*` is possible, which {}",
-            short(other),
-            words.new
+            "`If-None-Match: {}`: only `*` is possible, which {new}",
+            short(other)
         )),
         // They can never both hold: one asks for a version, the other for none.
         (Some(_), Some(_)) => wrong("`If-Match` and `If-None-Match` exclude each other".to_owned()),
@@ -38,9 +30,8 @@ pub(super) fn condition<V>(
             match inside.and_then(version) {
                 Some(version) => Ok(KvCondition::Version(version)),
                 None => wrong(format!(
-                    "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"{}\"`, as the header `ETag` has it",
-                    short(text),
-                    words.example
+                    "`If-Match: {}`: expected a version in quotes, such as `If-Match: \"{example}\"`, as the header `ETag` has it",
+                    short(text)
                 )),
             }
         }

@@ -14,9 +14,8 @@ use super::limits::LIMITS;
 use super::routes;
 use super::service::too_many;
 use crate::backend::Backend;
-use crate::buffers::Buffers;
 use crate::functions::api_sockets::FunctionSockets;
-use crate::http::connections::{ConnectionOwner, Connections, HttpConnection};
+use crate::http::connections::{ConnectionOwner, HttpConnection};
 use crate::http::limits::HttpLimits;
 use crate::http::listen::Listeners;
 use crate::http::listen::socket::AcceptedConnection;
@@ -33,7 +32,6 @@ use hyper::Request;
 use hyper::body::Incoming;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Serves the sockets until they are stopped. Must run where tasks can be spawned locally.
 pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<Backend>) {
@@ -45,8 +43,6 @@ pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<Backend>) {
             let Some(listener) = listener else { continue };
             let api = FunctionApi {
                 function: function.clone(),
-                connections: backend.connections(),
-                buffers: backend.buffers(),
                 backend: Rc::clone(&backend),
             };
             let (server, stop) = server::serve(format!("the socket of {function}"), Listeners::from(listener), api);
@@ -69,8 +65,6 @@ pub(crate) async fn serve(sockets: Rc<FunctionSockets>, backend: Rc<Backend>) {
 struct FunctionApi {
     function: FunctionName,
     backend: Rc<Backend>,
-    connections: Rc<Connections>,
-    buffers: Arc<Buffers>,
 }
 
 impl HttpService for FunctionApi {
@@ -94,7 +88,7 @@ impl HttpService for FunctionApi {
             return Err(Some(refusal));
         }
         // After the check of the user, so that others take no place of the function's user.
-        let place = self.connections.admit(ConnectionOwner::User(peer.uid));
+        let place = self.backend.connections().admit(ConnectionOwner::User(peer.uid));
         Ok((peer, place.map_err(|full| Some(too_many(full)))?))
     }
 
@@ -122,7 +116,7 @@ impl HttpService for FunctionApi {
                 problem(&refusal)
             }
         };
-        count(answer, &self.buffers).await
+        count(answer, &self.backend.buffers()).await
     }
 
     fn ended(&self, peer: &Self::Caller, error: &hyper::Error) {

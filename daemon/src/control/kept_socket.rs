@@ -36,7 +36,7 @@ pub(crate) async fn keep(path: PathBuf, listeners: Listeners) {
 }
 
 fn make_again(path: &Path, listeners: &Listeners) {
-    match listen::bind(path, None) {
+    match listen::bind(path) {
         Ok(listener) => {
             listeners.replace(listener);
             tracing::warn!("`{}` was removed; it is made again", path.display());

@@ -1,7 +1,6 @@
-//! The socket itself: created with its mode and group, and never taken from a daemon that serves it.
+//! The socket itself: created with its mode, and never taken from a daemon that serves it.
 
 use crate::http::listen::unix::{self, BindError};
-use nix::unistd::{Gid, Group};
 use std::io;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixListener;
@@ -15,9 +14,6 @@ pub(crate) enum ListenError {
     /// The path exists and is not a socket.
     #[error("`{0}` exists and is not a socket: remove it, or give fnd another place with `--run-dir`")]
     NotASocket(PathBuf),
-    /// The group of the configuration does not exist.
-    #[error("there is no group `{0}` to own the control socket: create it (`groupadd --system {0}`)")]
-    NoGroup(String),
     #[error("failed to {step} the control socket `{path}`")]
     Step {
         step: &'static str,
@@ -28,14 +24,13 @@ pub(crate) enum ListenError {
     },
 }
 
-/// Returns a listener at `path`, mode 0660, owned by `group` if one is given. A socket at which no server answers was
+/// Returns a listener at `path`, mode 0660. A socket at which no server answers was
 /// left by a crashed daemon, and is replaced.
 ///
 /// # Errors
 /// Any variant of [`ListenError`].
-pub(crate) fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, ListenError> {
-    let gid = group.map(find_group).transpose()?;
-    unix::bind(path, 0o660, gid).map_err(|error| match error {
+pub(crate) fn bind(path: &Path) -> Result<UnixListener, ListenError> {
+    unix::bind(path, 0o660).map_err(|error| match error {
         BindError::Served => ListenError::Served(path.to_owned()),
         BindError::NotASocket => ListenError::NotASocket(path.to_owned()),
         BindError::Step(step, source) => ListenError::Step {
@@ -44,14 +39,6 @@ pub(crate) fn bind(path: &Path, group: Option<&str>) -> Result<UnixListener, Lis
             source,
         },
     })
-}
-
-fn find_group(name: &str) -> Result<Gid, ListenError> {
-    match Group::from_name(name) {
-        Ok(Some(group)) => Ok(group.gid),
-        // A failed lookup counts as a missing group.
-        Ok(None) | Err(_) => Err(ListenError::NoGroup(name.to_owned())),
-    }
 }
 
 #[cfg(test)]
@@ -63,32 +50,22 @@ mod tests {
     async fn a_stale_socket_is_replaced_and_a_live_one_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("control.sock");
-        let first = bind(&path, None).unwrap();
+        let first = bind(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
-        assert!(matches!(bind(&path, None), Err(ListenError::Served(_))));
+        assert!(matches!(bind(&path), Err(ListenError::Served(_))));
         drop(first);
         assert!(path.exists(), "the stale socket is still there");
-        bind(&path, None).unwrap();
+        bind(&path).unwrap();
     }
 
     #[tokio::test]
-    async fn other_files_and_unknown_groups_are_refused() {
+    async fn other_files_are_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("control.sock");
         std::fs::write(&path, "precious").unwrap();
-        assert!(matches!(bind(&path, None), Err(ListenError::NotASocket(_))));
+        assert!(matches!(bind(&path), Err(ListenError::NotASocket(_))));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-        let other = directory.path().join("other.sock");
-        let error = bind(&other, Some("no-such-group-fnd")).unwrap_err();
-        assert!(
-            error.to_string().contains("groupadd --system no-such-group-fnd"),
-            "{error}"
-        );
-        assert!(!other.exists());
         let nowhere = directory.path().join("missing/control.sock");
-        assert!(matches!(
-            bind(&nowhere, None),
-            Err(ListenError::Step { step: "bind", .. })
-        ));
+        assert!(matches!(bind(&nowhere), Err(ListenError::Step { step: "bind", .. })));
     }
 }

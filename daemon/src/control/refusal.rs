@@ -10,9 +10,7 @@ use fnd_wire::ids::InvocationId;
 /// Returns the refusal for an unknown invocation.
 pub(super) fn no_invocation(id: InvocationId) -> Refusal {
     let detail = format!("there is no invocation `{id}`: it never existed, or its history was deleted");
-    let mut refusal: Refusal = Problem::new(Code::NotFound, detail).into();
-    refusal.problem.invocation = Some(id);
-    refusal
+    Problem::new(Code::NotFound, detail).in_invocation(id, None).into()
 }
 
 /// Returns the refusal for a failure of the daemon.

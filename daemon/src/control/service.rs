@@ -3,8 +3,7 @@
 use super::limits::{CONNECTIONS_OF_ONE, LIMITS};
 use super::routes;
 use crate::backend::Backend;
-use crate::buffers::Buffers;
-use crate::http::connections::{ConnectionOwner, Connections, Full, HttpConnection};
+use crate::http::connections::{ConnectionOwner, Full, HttpConnection};
 use crate::http::limits::HttpLimits;
 use crate::http::listen::Listeners;
 use crate::http::listen::socket::AcceptedConnection;
@@ -17,7 +16,6 @@ use hyper::Request;
 use hyper::body::Incoming;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Returns a future that serves the API until it is stopped, and the handle that stops it. `access` may change
 /// meanwhile; a connection keeps the roles that it had when it was made. The future must run where tasks can be
@@ -27,21 +25,13 @@ pub(crate) fn serve(
     backend: Rc<Backend>,
     access: Rc<RefCell<PeerAccess>>,
 ) -> (impl Future<Output = ()>, ServerStop) {
-    let (connections, buffers) = (backend.connections(), backend.buffers());
-    let api = ControlApi {
-        backend,
-        access,
-        connections,
-        buffers,
-    };
+    let api = ControlApi { backend, access };
     server::serve("the control socket".to_owned(), listeners.into(), api)
 }
 
 struct ControlApi {
     backend: Rc<Backend>,
     access: Rc<RefCell<PeerAccess>>,
-    connections: Rc<Connections>,
-    buffers: Arc<Buffers>,
 }
 
 impl HttpService for ControlApi {
@@ -56,7 +46,7 @@ impl HttpService for ControlApi {
             tracing::warn!("failed to get the user of a connection to the control socket: {error}, closing it");
             None
         })?;
-        let admitted = self.connections.admit(ConnectionOwner::User(peer.uid));
+        let admitted = self.backend.connections().admit(ConnectionOwner::User(peer.uid));
         let place = admitted.map_err(|full| Some(too_many(full)))?;
         let reach = self.access.borrow().reach(&peer);
         Ok(((peer, reach), place))
@@ -64,7 +54,7 @@ impl HttpService for ControlApi {
 
     async fn answer(&self, (peer, reach): &Self::Caller, request: Request<Incoming>) -> Answered {
         let answer = routes::answer(Rc::clone(&self.backend), peer, (reach, None), request).await;
-        crate::http::response::count(answer, &self.buffers).await
+        crate::http::response::count(answer, &self.backend.buffers()).await
     }
 
     fn ended(&self, (peer, _): &Self::Caller, error: &hyper::Error) {

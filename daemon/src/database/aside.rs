@@ -33,7 +33,11 @@ impl<'a> Replacement<'a> {
 
     /// Returns the path of the database.
     pub(crate) fn path(&self) -> PathBuf {
-        self.directory.join(self.name)
+        self.named("")
+    }
+
+    fn named(&self, suffix: &str) -> PathBuf {
+        self.directory.join(format!("{}{suffix}", self.name))
     }
 
     /// Returns the path of the new database while rows are read into it. The files of an earlier try are removed.
@@ -43,13 +47,12 @@ impl<'a> Replacement<'a> {
                 let _ = std::fs::remove_file(path); // it is created anew
             }
         }
-        self.directory.join(format!("{}.salvage", self.name))
+        self.named(".salvage")
     }
 
     /// Returns the path that a database which is set aside at a time gets.
     pub(crate) fn aside(&self, now_ms: u64) -> PathBuf {
-        self.directory
-            .join(format!("{}.damaged-{}", self.name, name_of(now_ms)))
+        self.named(&format!(".damaged-{}", name_of(now_ms)))
     }
 
     /// Replaces the database with the new one.
@@ -57,14 +60,10 @@ impl<'a> Replacement<'a> {
     /// # Errors
     /// From the files; then the damaged one keeps its name, or the next start completes the replacement.
     pub(crate) fn complete(&self, now_ms: u64) -> io::Result<()> {
-        let part = self.directory.join(format!("{}.salvage", self.name));
+        let part = self.named(".salvage");
         // The next name says that the content is whole, so the content is on the disk before.
         File::open(&part).and_then(|file| file.sync_all())?;
-        std::fs::rename(
-            &part,
-            self.directory
-                .join(format!("{}.salvaged-{}", self.name, name_of(now_ms))),
-        )?;
+        std::fs::rename(&part, self.named(&format!(".salvaged-{}", name_of(now_ms))))?;
         // From this name on the replacement is decided: after a crash the next start completes it.
         sync(self.directory)?;
         self.begin();
@@ -78,7 +77,7 @@ impl<'a> Replacement<'a> {
             let Some((_, name)) = name.rsplit_once(".salvaged-") else {
                 continue;
             };
-            let aside = self.directory.join(format!("{}.damaged-{name}", self.name));
+            let aside = self.named(&format!(".damaged-{name}"));
             for suffix in SUFFIXES {
                 match std::fs::rename(beside(&self.path(), suffix), beside(&aside, suffix)) {
                     // A crash may have come between these renames, so some of the files may be aside already.

@@ -52,16 +52,6 @@ pub(crate) struct LogScan {
 }
 
 impl LogEnd {
-    /// Returns whether what a log still has belongs to this end.
-    pub(crate) fn can_be_read(&self, found: &LogScan) -> bool {
-        match found.header {
-            LogHeader::Absent => false,
-            // The salts of the frames say it; those of another log are not read.
-            LogHeader::Damaged => true,
-            LogHeader::Whole(salts) => salts == self.salts,
-        }
-    }
-
     /// Returns what is missing in a log, as text for people; nothing if the log has all that was recorded.
     pub(crate) fn missing_in(&self, found: &LogScan) -> Option<String> {
         let frames = self.frames;
@@ -151,7 +141,7 @@ impl Beginning {
 }
 
 /// Reads a whole block; `false` at the end of the file.
-fn fill(from: &mut impl Read, block: &mut [u8]) -> io::Result<bool> {
+pub(crate) fn fill(from: &mut impl Read, block: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(block) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

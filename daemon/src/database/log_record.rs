@@ -139,10 +139,10 @@ impl LogRecordContent {
             return Ok(None);
         }
         let missing = self.end.missing_in(&scan);
-        Ok(missing.map(|what| LostCommits {
-            what,
-            log: self.end.can_be_read(&scan).then_some(self.end),
-        }))
+        // If the header is damaged, the salts of the frames say whether they belong to the log; those of another log are not read.
+        let can_be_read = [LogHeader::Damaged, LogHeader::Whole(self.end.salts)].contains(&scan.header);
+        let log = can_be_read.then_some(self.end);
+        Ok(missing.map(|what| LostCommits { what, log }))
     }
 }
 
@@ -253,13 +253,9 @@ impl LogRecorder {
     pub(crate) fn begin(run: &Path, database: &Path, db: &Connection) -> io::Result<Self> {
         let path = place(run, database);
         let directory = std::fs::metadata(database.parent().unwrap_or(Path::new("/")))?;
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path);
-        let file = file.inspect_err(|error| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).inspect_err(|error| {
             let (path, database) = (path.display(), database.display());
             tracing::warn!("failed to make `{path}` ({error}): damage of the log of `{database}` may not be noticed");
         });

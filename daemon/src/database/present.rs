@@ -2,22 +2,24 @@
 //! files while fnd runs; then the next start would not find the records that are written after that. The history, the state
 //! of functions and the audit check it before they write.
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, statat};
+use super::aside::SUFFIXES;
+use crate::lock::lock;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Bytes of the header of a database; a file without one is never a database in use. Source: "Database File Format",
 /// section 1.3, of SQLite.
 const HEADER: u64 = 100;
 
 /// The files as they were when the database was opened.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct PresentFiles {
     path: PathBuf,
-    /// Nothing if there is no database yet.
-    files: Mutex<Option<DatabaseFiles>>,
+    /// The database, and behind it its write-ahead log and the index of that, each by its suffix. Empty if there is no database yet.
+    files: Mutex<OpenFiles>,
     /// Bytes of the log and of the database after the last write; only the writer makes them shorter. The size in the
     /// database header is no measure: on a full disk a checkpoint may have written the header but not the pages, which
     /// are then still in the log.
@@ -25,38 +27,28 @@ pub(crate) struct PresentFiles {
     bytes: AtomicU64,
 }
 
-#[derive(Debug)]
-struct DatabaseFiles {
-    database: OwnedFd,
-    /// The write-ahead log and its index.
-    beside: Vec<(&'static str, OwnedFd)>,
-}
+type OpenFiles = Vec<(&'static str, OwnedFd)>;
 
-impl DatabaseFiles {
-    fn of(path: &Path) -> rustix::io::Result<Self> {
+fn open_files(path: &Path) -> rustix::io::Result<OpenFiles> {
+    let mut files = Vec::new();
+    for suffix in SUFFIXES {
         // Closing a file that was opened without `PATH` would release all locks of SQLite on it (fcntl(2), "Advisory record
         // locking").
-        let open = |path: &Path| open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-        let database = open(path)?;
-        let mut beside = Vec::new();
-        for suffix in ["-wal", "-shm"] {
-            match open(&super::beside(path, suffix)) {
-                Ok(file) => beside.push((suffix, file)),
-                Err(rustix::io::Errno::NOENT) => {}
-                Err(error) => return Err(error),
-            }
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match open(super::beside(path, suffix), flags, Mode::empty()) {
+            Ok(file) => files.push((suffix, file)),
+            Err(rustix::io::Errno::NOENT) if !suffix.is_empty() => {}
+            Err(error) => return Err(error),
         }
-        Ok(Self { database, beside })
     }
+    Ok(files)
+}
 
-    fn database_bytes(&self) -> u64 {
-        fstat(&self.database).map_or(0, |stat| size(&stat))
-    }
-
-    fn log_bytes(&self) -> u64 {
-        let log = self.beside.iter().find(|(suffix, _)| *suffix == "-wal");
-        log.and_then(|(_, file)| fstat(file).ok()).map_or(0, |stat| size(&stat))
-    }
+/// Returns the size of the file with a suffix; 0 if there is none.
+fn bytes(files: &[(&str, OwnedFd)], suffix: &str) -> u64 {
+    let file = files.iter().find(|(of, _)| *of == suffix);
+    let stat = file.and_then(|(_, file)| fstat(file).ok());
+    stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
 }
 
 impl PresentFiles {
@@ -67,9 +59,7 @@ impl PresentFiles {
     pub(crate) fn of(path: &Path) -> rustix::io::Result<Self> {
         let present = Self {
             path: path.into(),
-            files: Mutex::new(None),
-            log: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            ..Self::default()
         };
         match present.open() {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(present),
@@ -82,35 +72,28 @@ impl PresentFiles {
     /// # Errors
     /// From opening the files.
     pub(crate) fn open(&self) -> rustix::io::Result<()> {
-        *self.lock() = Some(DatabaseFiles::of(&self.path)?);
+        *lock(&self.files) = open_files(&self.path)?;
         self.written();
         Ok(())
     }
 
     /// Closes the files, because the database is about to be reopened; no connection is open.
     pub(crate) fn close(&self) {
-        *self.lock() = None;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<DatabaseFiles>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.files).clear();
     }
 
     /// Notes the sizes of the files after a write by fnd, whether the write succeeded or not.
     pub(crate) fn written(&self) {
-        if let Some(files) = &*self.lock() {
-            self.log.store(files.log_bytes(), Ordering::Relaxed);
-            self.bytes.store(files.database_bytes(), Ordering::Relaxed);
+        let files = lock(&self.files);
+        if !files.is_empty() {
+            self.log.store(bytes(&files, "-wal"), Ordering::Relaxed);
+            self.bytes.store(bytes(&files, ""), Ordering::Relaxed);
         }
     }
 
     /// Returns what is wrong, as text for people; nothing if the paths lead to the open files. Any thread may call it.
     pub(crate) fn wrong(&self) -> Option<String> {
-        let files = self.lock();
-        let files = files.as_ref()?;
-        let database = [("", &files.database)];
-        let beside = files.beside.iter().map(|(suffix, file)| (*suffix, file));
-        database.into_iter().chain(beside).find_map(|(suffix, file)| {
+        lock(&self.files).iter().find_map(|(suffix, file)| {
             let path = super::beside(&self.path, suffix);
             let what = replaced(&path, file)?;
             Some(format!("`{}` {what} while fnd was running", path.display()))
@@ -121,13 +104,13 @@ impl PresentFiles {
     /// before it writes.
     pub(crate) fn wrong_or_short(&self) -> Option<String> {
         self.wrong().or_else(|| {
-            let files = self.lock();
-            let files = files.as_ref()?;
+            let files = lock(&self.files);
             let is_shorter = |now: u64, before: &AtomicU64| now < before.load(Ordering::Relaxed);
-            let bytes = files.database_bytes();
+            let (database, log) = (bytes(&files, ""), bytes(&files, "-wal"));
             // Bytes that were cut off during a write of fnd are missing in the size noted after it.
-            let short = bytes < HEADER || is_shorter(bytes, &self.bytes) || is_shorter(files.log_bytes(), &self.log);
-            short.then(|| format!("`{}` was truncated while fnd was running", self.path.display()))
+            let short = database < HEADER || is_shorter(database, &self.bytes) || is_shorter(log, &self.log);
+            (short && !files.is_empty())
+                .then(|| format!("`{}` was truncated while fnd was running", self.path.display()))
         })
     }
 }
@@ -145,8 +128,4 @@ fn replaced(path: &Path, file: &OwnedFd) -> Option<String> {
         Err(rustix::io::Errno::NOENT) => Some("was moved away".to_owned()),
         Err(error) => Some(format!("cannot be examined ({error})")),
     }
-}
-
-fn size(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_size).unwrap_or(0)
 }

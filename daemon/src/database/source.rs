@@ -11,13 +11,9 @@ use std::path::{Path, PathBuf};
 const PAGE: u64 = 4096;
 
 /// Files that are removed with this value.
-pub(crate) struct Copies(Vec<PathBuf>);
+pub(crate) struct Copies(pub(crate) Vec<PathBuf>);
 
 impl Copies {
-    pub(crate) const fn of(files: Vec<PathBuf>) -> Self {
-        Self(files)
-    }
-
     /// Returns the database, which is the first file.
     pub(crate) fn database(&self) -> Option<&Path> {
         self.0.first().map(PathBuf::as_path)

@@ -1,5 +1,6 @@
 //! Reads one table from both ends as far as possible; rows between two damaged places are reached by key.
 
+use super::{all, execute};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 
@@ -42,9 +43,19 @@ impl DatabaseTable {
     pub(crate) fn prune(
         &self,
         db: &Connection,
-        (select, condition): (&str, &str),
+        select: (&str, &str),
         read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<usize> {
+        self.delete(db, &self.unreadable(db, select, read)?)
+    }
+
+    /// Returns the keys of the rows whose columns `select` the function `read` cannot read.
+    pub(crate) fn unreadable(
+        &self,
+        db: &Connection,
+        (select, condition): (&str, &str),
+        read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>,
+    ) -> rusqlite::Result<Vec<Vec<Value>>> {
         let width = db
             .prepare(&format!("SELECT {select} FROM {}", self.name))?
             .column_count();
@@ -62,8 +73,12 @@ impl DatabaseTable {
                 unreadable.push(key.collect::<rusqlite::Result<Vec<_>>>()?);
             }
         }
-        // Rows are deleted only after the reading: SQLite does not define whether a running query sees such a change.
-        drop(rows);
+        Ok(unreadable)
+    }
+
+    /// Deletes the rows with these keys, after they were read: SQLite does not define whether a running query sees such a change. Returns
+    /// the number of keys.
+    pub(crate) fn delete(&self, db: &Connection, keys: &[Vec<Value>]) -> rusqlite::Result<usize> {
         let key = self
             .key
             .iter()
@@ -71,10 +86,10 @@ impl DatabaseTable {
             .map(|(n, key)| format!("{key} = ?{}", n + 1));
         let key = key.collect::<Vec<_>>().join(" AND ");
         let delete = format!("DELETE FROM {} WHERE {key}", self.name);
-        for key in &unreadable {
+        for key in keys {
             db.prepare_cached(&delete)?.execute(params_from_iter(key))?;
         }
-        Ok(unreadable.len())
+        Ok(keys.len())
     }
 }
 
@@ -90,11 +105,8 @@ pub(crate) struct Copier<'a> {
 
 impl<'a> Copier<'a> {
     pub(crate) fn new(table: &'a DatabaseTable, from: &'a Connection, to: &'a Connection) -> rusqlite::Result<Self> {
-        let of = |db: &Connection| {
-            let mut statement = db.prepare("SELECT name FROM pragma_table_info(?1)")?;
-            let names = statement.query_map([table.name], |row| row.get::<_, String>(0))?;
-            names.collect::<rusqlite::Result<Vec<_>>>()
-        };
+        let sql = "SELECT name FROM pragma_table_info(?1)";
+        let of = |db| all::<String, Vec<_>>(db, sql, [table.name], |row| row.get(0));
         // If the columns cannot be read, assume the newest ones: each statement fails if that is wrong.
         let old = of(from).unwrap_or_default();
         let new = of(to)?.into_iter();
@@ -138,15 +150,6 @@ impl<'a> Copier<'a> {
         Ok(first.unwrap_or(Read::Some))
     }
 
-    /// Copies the row with this key (of one column), if it can be read and is not copied yet.
-    pub(crate) fn one(&self, key: &[u8]) -> rusqlite::Result<()> {
-        if self.has(key)? {
-            return Ok(());
-        }
-        self.rows(&format!("WHERE {} = ?1", self.table.key[0]), Some(key))
-            .map(drop)
-    }
-
     /// Copies the rows that belong to the invocations of the new database.
     pub(crate) fn of_each_invocation(&self) -> rusqlite::Result<()> {
         let mut ids = self.to.prepare("SELECT id FROM invocation")?;
@@ -159,14 +162,18 @@ impl<'a> Copier<'a> {
     }
 
     /// Returns whether the new database has a row with this key (of one column).
-    pub(crate) fn has(&self, key: &[u8]) -> rusqlite::Result<bool> {
+    fn has(&self, key: &[u8]) -> rusqlite::Result<bool> {
         let sql = format!("SELECT 1 FROM {} WHERE {} = ?1", self.table.name, self.table.key[0]);
         self.to.prepare_cached(&sql)?.exists([key])
     }
 
-    /// Copies the rows whose keys (of one column) an index lists.
+    /// Copies the rows whose keys (of one column) an index lists, if they can be read and are not copied yet.
     pub(crate) fn by_index(&self, index: &str, condition: &str) -> rusqlite::Result<Read> {
-        self.named(index, condition, &mut |key| self.one(key))
+        let of_key = format!("WHERE {} = ?1", self.table.key[0]);
+        self.named(index, condition, &mut |key| match self.has(key)? {
+            true => Ok(()),
+            false => self.rows(&of_key, Some(key)).map(drop),
+        })
     }
 
     /// Returns how many keys an index without a condition lists that the new database lacks. With a condition SQLite
@@ -201,33 +208,16 @@ impl<'a> Copier<'a> {
                 "SELECT {key} FROM {} INDEXED BY {index} {condition} ORDER BY {first}{key} {direction}",
                 self.table.name
             );
-            let Ok(mut statement) = self.from.prepare(&sql) else {
-                return Ok(Read::Some);
-            };
-            let Ok(mut rows) = statement.query([]) else {
-                return Ok(Read::Some);
-            };
-            let mut broken = true;
-            for _ in 0..most_rows(self.from) {
-                match rows.next() {
-                    Ok(Some(row)) => {
-                        if let Ok(key) = row.get::<_, Vec<u8>>(0) {
-                            each(&key)?;
-                        } else {
-                            read = Read::Some;
-                        }
-                    }
-                    Ok(None) => {
-                        broken = false;
-                        break;
-                    }
-                    Err(_) => break,
-                }
+            let (read_here, is_end) = self.walk(&sql, None, &mut |row| match row.get::<_, Vec<u8>>(0) {
+                Ok(key) => each(&key).map(|()| Read::All),
+                Err(_) => Ok(Read::Some),
+            })?;
+            if read_here == Read::Some {
+                read = Read::Some;
             }
-            if !broken {
+            if is_end {
                 break;
             }
-            read = Read::Some;
         }
         Ok(read)
     }
@@ -240,31 +230,48 @@ impl<'a> Copier<'a> {
             self.columns.join(", "),
             self.table.name
         );
-        let Ok(mut statement) = self.from.prepare_cached(&select) else {
-            return Ok(Read::Some);
+        let (read, _) = self.walk(&select, key, &mut |row| {
+            let values = (0..self.columns.len()).map(|column| row.get::<_, Value>(column));
+            let Ok(values) = values.collect::<rusqlite::Result<Vec<_>>>() else {
+                return Ok(Read::Some);
+            };
+            match execute(self.to, &self.insert, params_from_iter(values)) {
+                Ok(_) => Ok(Read::All),
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => Ok(Read::Some),
+                Err(error) => Err(error),
+            }
+        })?;
+        Ok(read)
+    }
+
+    /// Calls `each` with the rows that a statement finds in the damaged database. Returns whether all were read, and whether it came to
+    /// their end.
+    fn walk(
+        &self,
+        sql: &str,
+        key: Option<&[u8]>,
+        each: &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<Read>,
+    ) -> rusqlite::Result<(Read, bool)> {
+        let broken_off = Ok((Read::Some, false));
+        let Ok(mut statement) = self.from.prepare_cached(sql) else {
+            return broken_off;
         };
         let Ok(mut rows) = statement.query(params_from_iter(key)) else {
-            return Ok(Read::Some);
+            return broken_off;
         };
         let mut read = Read::All;
         for _ in 0..most_rows(self.from) {
-            let row = match rows.next() {
-                Ok(Some(row)) => row,
-                Ok(None) => return Ok(read),
-                Err(_) => return Ok(Read::Some),
-            };
-            let values = (0..self.columns.len()).map(|column| row.get::<_, Value>(column));
-            let Ok(values) = values.collect::<rusqlite::Result<Vec<_>>>() else {
-                read = Read::Some;
-                continue;
-            };
-            match self.to.prepare_cached(&self.insert)?.execute(params_from_iter(values)) {
-                Ok(_) => {}
-                Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => read = Read::Some,
-                Err(error) => return Err(error),
+            match rows.next() {
+                Ok(Some(row)) => {
+                    if each(row)? == Read::Some {
+                        read = Read::Some;
+                    }
+                }
+                Ok(None) => return Ok((read, true)),
+                Err(_) => break,
             }
         }
-        Ok(Read::Some)
+        broken_off
     }
 }
 

@@ -122,11 +122,6 @@ impl Driver {
         }
     }
 
-    /// Has metrics served in the places that the configuration names.
-    pub(crate) fn expose_metrics(&mut self) {
-        self.reporter.exposed.serve(&self.node.settings.settings.metrics);
-    }
-
     /// Has the main loop compare the problems with those reported last.
     pub(crate) fn problems_changed(&mut self) {
         self.reporter.problems.due = true;

@@ -1,11 +1,8 @@
-//! Turns frames of the spawner and messages of workers into events of the supervisor, and hands what NATS and the ledger say of its
-//! messages to the part that has them.
+//! Turns frames of the spawner and messages of workers into events of the supervisor.
 
 use super::{Driver, DriverMessage};
 use crate::buffers::{Reservation, SMALL};
 use crate::output::{AttemptKey, message};
-use crate::triggers::nats::EndedInvocation;
-use crate::triggers::nats::fact::NatsFact;
 use crate::triggers::secrets::SecretsAnswer;
 use crate::workers::link::Incoming;
 use crate::workers::requests::PendingRequest;
@@ -14,12 +11,10 @@ use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Reason;
 use fnd_core::records::protocol::{FailureKind, WorkerMessage};
 use fnd_core::report::ReportEvent;
-use fnd_core::run::{Answer, Answered, Event};
-use fnd_core::triggers::nats::memory::KnownMessage;
+use fnd_core::run::{Answered, Event};
 use fnd_wire::frame::{Exited, InstalledWithTree, Refused, Reply, Spawned};
-use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
+use fnd_wire::ids::WorkerId;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 impl Driver {
     /// Handles a frame of the spawner.
@@ -60,21 +55,17 @@ impl Driver {
                     Some(PendingRequest::Watch(_) | PendingRequest::Measure(_))
                 ) =>
             {
-                self.own_program_failed(request, &failed.message);
+                self.request_failed(request, &failed.message);
             }
             Reply::SpawnFailed(failed) => {
-                self.workers.forget_start(request, failed.worker);
-                self.step(Event::SpawnFailed {
-                    worker: failed.worker,
-                    message: message::shown(&self.node.places.state, &failed.message),
-                });
+                let (worker, message) = (failed.worker, message::shown(&self.node.places.state, &failed.message));
+                self.workers.forget_start(request, worker);
+                self.step(Event::SpawnFailed { worker, message });
             }
             Reply::NodeCannotStart(failed) => {
-                self.workers.forget_start(request, failed.worker);
-                self.step(Event::NodeCannotStart {
-                    worker: failed.worker,
-                    message: failed.message,
-                });
+                let (worker, message) = (failed.worker, failed.message);
+                self.workers.forget_start(request, worker);
+                self.step(Event::NodeCannotStart { worker, message });
             }
             // Watchers and measurements have numbers of workers, but the supervisor knows none of them.
             Reply::Exited(exited) if self.watcher_exited(&exited) || self.measurement_exited(&exited) => {}
@@ -136,14 +127,17 @@ impl Driver {
         self.catch_up();
         // A failure does not say which kind of request it answers, so each book of requests is asked.
         self.decide_lifecycle(|lifecycle, node, out| lifecycle.failed(request, message, node.now.mono, out));
+        self.request_failed(request, message);
+    }
+
+    /// Handles a request that has failed, or a program of fnd that could not be started as a function's user.
+    fn request_failed(&mut self, request: u32, message: &str) {
         match self.workers.pending.remove(&request) {
             Some(PendingRequest::Spawn(asked)) => {
                 self.workers.release_tmp(asked.tmp);
                 self.workers.masks.forget(asked.worker);
-                self.step(Event::SpawnFailed {
-                    worker: asked.worker,
-                    message: message.to_owned(),
-                });
+                let (worker, message) = (asked.worker, message.to_owned());
+                self.step(Event::SpawnFailed { worker, message });
             }
             Some(PendingRequest::Prune(asked)) => self.pruned(*asked, false),
             Some(PendingRequest::Seal(lane)) => self.sealed(&lane, Some(message.to_owned())),
@@ -168,31 +162,8 @@ impl Driver {
                     .started(*starting, (spawned, descriptors), &self.output, user);
                 self.step(event);
             }
-            Some(
-                PendingRequest::Prune(_)
-                | PendingRequest::Reload
-                | PendingRequest::Files(_)
-                | PendingRequest::Seal(_)
-                | PendingRequest::Lend(..),
-            )
-            | None => {}
-        }
-    }
-
-    /// Handles a program of fnd that could not be started as a function's user.
-    fn own_program_failed(&mut self, request: u32, why: &str) {
-        match self.workers.pending.remove(&request) {
-            Some(PendingRequest::Watch(asked)) => self.watcher_failed(&asked.0, why),
-            Some(PendingRequest::Measure(worker)) => self.measurement_failed(worker, why),
-            Some(
-                PendingRequest::Spawn(_)
-                | PendingRequest::Prune(_)
-                | PendingRequest::Reload
-                | PendingRequest::Files(_)
-                | PendingRequest::Seal(_)
-                | PendingRequest::Lend(..),
-            )
-            | None => {}
+            // Nothing is started for the other requests.
+            _ => {}
         }
     }
 
@@ -312,7 +283,8 @@ impl Driver {
     }
 
     pub(super) fn answered(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
-        let answered = self.answer(worker, call, how, result);
+        let (masks, state) = (&self.workers.masks, &self.node.places.state);
+        let answered = masks.answered(state, (worker, call), how, result);
         // The output is marked before the answer is handled: the next call may be sent in the same step. The record
         // must also find that its output is awaited.
         if let Some(printed) = self.workers.end_call(worker, call) {
@@ -324,17 +296,13 @@ impl Driver {
     /// Handles a failure whose message is the last line that the call printed. If the call printed something, the answer
     /// waits until the output thread has read the output.
     fn answered_as_printed(&mut self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) {
-        let answered = self.answer(worker, call, how, result);
+        let (masks, state) = (&self.workers.masks, &self.node.places.state);
+        let answered = masks.answered(state, (worker, call), how, result);
         let Some(key) = self.workers.end_call(worker, call) else {
             return self.answer_first(Event::Answered(answered));
         };
         self.records.await_output(key);
         self.workers.unexplained.push((key, answered));
-    }
-
-    fn answer(&self, worker: WorkerId, call: u64, how: (Reason, String), result: Option<RunResult>) -> Box<Answered> {
-        let masks = &self.workers.masks;
-        masks.answered(&self.node.places.state, (worker, call), how, result)
     }
 
     /// Reports the failures that waited for the last line that their calls printed. Without a line, a failure keeps its
@@ -357,45 +325,5 @@ impl Driver {
             let message = "fnd was restarted during the attempt, which ended its connection".to_owned();
             self.answered(worker, call, (Reason::Interrupted, message), None);
         }
-    }
-}
-
-impl Driver {
-    /// Handles what the thread of NATS says.
-    pub(super) fn nats_said(&mut self, fact: NatsFact) {
-        let (now, id) = (self.now_for_lease(), self.next_id());
-        self.nats.fact(now, fact, id);
-        self.catch_up();
-    }
-
-    /// Handles what the ledger knows of a message.
-    pub(super) fn message_known(&mut self, number: u64, known: Result<Option<Box<KnownMessage>>, String>) {
-        let now = self.clock.now();
-        self.nats
-            .known(now, number, known.map(|known| known.map(|known| *known)));
-        self.catch_up();
-    }
-
-    /// Handles an ended invocation that the ledger has read.
-    pub(super) fn message_end_read(&mut self, id: InvocationId, ended: Result<Option<Box<EndedInvocation>>, String>) {
-        let now = self.clock.now();
-        self.nats.end_is_read(now, id, ended);
-        self.catch_up();
-    }
-
-    /// Answers a request that somebody has sent by NATS.
-    pub(super) fn request_answered(&mut self, function: &FunctionName, inbox: Arc<str>, answer: &Answer) {
-        self.nats.answered(function, inbox, answer);
-        self.catch_up();
-    }
-
-    /// Handles the ledger's answer to claims; returns the event for the supervisor.
-    pub(super) fn claims_stored(&mut self, ids: Vec<InvocationId>, is_stored: bool) -> Event {
-        if is_stored {
-            let now = self.now_for_lease();
-            return Event::Claimed(self.nats.claimed(now, ids));
-        }
-        self.nats.claims_failed(&ids);
-        Event::ClaimFailed(ids)
     }
 }

@@ -10,7 +10,7 @@ use crate::output::Captured;
 use crate::settings::settings_document;
 use crate::systemd;
 use crate::triggers::nats::Messages;
-use crate::triggers::nats::fact::NatsFact;
+use crate::triggers::nats::settings::secret_of;
 use crate::workers::link::Incoming;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
@@ -20,7 +20,6 @@ use fnd_wire::ids::InvocationId;
 use fnd_wire::naming::UPLOADS;
 use std::path::Path;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -56,9 +55,7 @@ impl Daemon {
         }
         put_off
     }
-}
 
-impl Daemon {
     /// Asks something of the part with the messages of NATS, and carries out what follows.
     pub(crate) fn with_messages<T>(&self, ask: impl FnOnce(&mut Messages, Now) -> T) -> T {
         let answer = {
@@ -70,11 +67,6 @@ impl Daemon {
         };
         self.wake_if_due();
         answer
-    }
-
-    /// Waits for what the thread of NATS says; nothing if it has ended.
-    pub(super) fn poll_nats(&self, context: &mut Context<'_>) -> Poll<Option<NatsFact>> {
-        self.state.borrow_mut().nats_port.thread.poll(context)
     }
 }
 
@@ -105,7 +97,8 @@ impl Driver {
                 self.alerts_due();
                 self.beat_messages();
                 self.ask_for_tls_if_due();
-                self.watchers_due();
+                let effects = self.watchers.due(self.clock.now().mono);
+                self.carry_out_for_watchers(effects);
                 self.measure_due();
             }
             LoopInput::Input(input) => self.input(input),
@@ -139,7 +132,50 @@ impl Driver {
     fn message(&mut self, message: DriverMessage) {
         match message {
             DriverMessage::Catalog(event) => self.catalog_event(event),
-            DriverMessage::Stored(Acknowledged::Stored { id, result }) => {
+            DriverMessage::Stored(acknowledged) => self.stored(acknowledged),
+            DriverMessage::ProblemsChanged => self.problems_changed(),
+            DriverMessage::Nats(fact) => {
+                let (now, id) = (self.now_for_lease(), self.next_id());
+                self.nats.fact(now, fact, id);
+                self.catch_up();
+            }
+            DriverMessage::MessageKnown(number, known) => {
+                let known = known.map(|known| known.map(|known| *known));
+                self.nats.known(self.clock.now(), number, known);
+                self.catch_up();
+            }
+            DriverMessage::MessageEndRead(id, ended) => {
+                self.nats.end_is_read(self.clock.now(), id, ended);
+                self.catch_up();
+            }
+            DriverMessage::RequestAnswered(function, inbox, answer) => {
+                self.nats.answered(&function, inbox, &answer);
+                self.catch_up();
+            }
+            DriverMessage::OutputRead(key, captured) => {
+                self.explain(captured.last_error_line.as_deref(), |waiting, _| waiting == key);
+                if let Some(ended) = self.records.output_counted(key, &captured) {
+                    self.record(ended, &captured.last_lines);
+                }
+            }
+            DriverMessage::Captured(all) => {
+                let (frame, captured, reserved) = *all;
+                self.captured(&frame, captured, reserved);
+            }
+            DriverMessage::Room(both, reserved) => {
+                let (frame, captured) = *both;
+                match captured {
+                    None => self.finish(frame, Some(reserved)),
+                    Some(captured) => self.captured_with_room(&frame, captured, reserved),
+                }
+            }
+        }
+    }
+
+    /// Handles what the ledger has stored, or failed to.
+    fn stored(&mut self, acknowledged: Acknowledged) {
+        match acknowledged {
+            Acknowledged::Stored { id, result } => {
                 if let Err(error) = &result {
                     self.report(ReportEvent::NodeError(format_args!(
                         "failed to store the invocation {id}: {error}"
@@ -163,22 +199,17 @@ impl Driver {
                     }
                 }
             }
-            DriverMessage::Stored(Acknowledged::Published { number, result }) => match result {
+            Acknowledged::Published { number, result } => match result {
                 Ok(shares) => {
                     // The shares are reported only now: if the ledger knew the event already, these shares were
                     // dropped.
                     for (function, id) in &shares.invocations {
-                        self.report(ReportEvent::Accepted {
-                            function,
-                            id: *id,
-                            trigger: Trigger::Event,
-                        });
+                        let (id, trigger) = (*id, Trigger::Event);
+                        self.report(ReportEvent::Accepted { function, id, trigger });
                     }
                     // A hundred functions may start now; the sender of the event does not wait for that.
-                    self.answer_first(Event::Published {
-                        number,
-                        earlier: shares.earlier,
-                    });
+                    let earlier = shares.earlier;
+                    self.answer_first(Event::Published { number, earlier });
                 }
                 Err(error) => {
                     self.report(ReportEvent::NodeError(format_args!(
@@ -187,17 +218,24 @@ impl Driver {
                     self.step(Event::PublishFailed(number));
                 }
             },
-            DriverMessage::Stored(Acknowledged::Claimed { ids, result }) => {
-                if let Err(error) = &result {
-                    let count = ids.len();
-                    self.report(ReportEvent::NodeError(format_args!(
-                        "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
-                    )));
-                }
-                let event = self.claims_stored(ids, result.is_ok());
+            Acknowledged::Claimed { ids, result } => {
+                let event = match result {
+                    Ok(()) => {
+                        let now = self.now_for_lease();
+                        Event::Claimed(self.nats.claimed(now, ids))
+                    }
+                    Err(error) => {
+                        let count = ids.len();
+                        self.report(ReportEvent::NodeError(format_args!(
+                            "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
+                        )));
+                        self.nats.claims_failed(&ids);
+                        Event::ClaimFailed(ids)
+                    }
+                };
                 self.step(event);
             }
-            DriverMessage::Stored(Acknowledged::Changed { number, result }) => {
+            Acknowledged::Changed { number, result } => {
                 if let Err(error) = &result {
                     self.report(ReportEvent::NodeError(format_args!(
                         "failed to store a change that somebody has asked for: {error}"
@@ -205,49 +243,28 @@ impl Driver {
                 }
                 self.callers.change_stored(number, result);
             }
-            DriverMessage::Stored(Acknowledged::FilesEnded {
+            Acknowledged::FilesEnded {
                 function,
                 id,
                 success,
                 contents,
-            }) => self.files_ended(&function, (id, success), contents),
-            DriverMessage::Stored(Acknowledged::MessageEnded { id, .. }) => {
+            } => {
+                let effects = self.watchers.run_ended(&function, (id, success), contents);
+                self.carry_out_for_watchers(effects);
+            }
+            Acknowledged::MessageEnded { id, .. } => {
                 self.nats.ended(self.clock.now(), id);
                 self.catch_up();
             }
-            DriverMessage::Stored(Acknowledged::HealthChanged) => self.problems_changed(),
+            Acknowledged::HealthChanged => self.problems_changed(),
             // The spawner may forget the workers only now: until they are recorded, the next fnd would have to ask it
             // about them.
-            DriverMessage::Stored(Acknowledged::Recorded(workers)) => {
+            Acknowledged::Recorded(workers) => {
                 for worker in workers {
                     self.forget(worker);
                 }
             }
-            DriverMessage::Stored(Acknowledged::ReleasesStored(functions)) => self.releases_stored(&functions),
-            DriverMessage::ProblemsChanged => self.problems_changed(),
-            DriverMessage::Nats(fact) => self.nats_said(fact),
-            DriverMessage::MessageKnown(number, known) => self.message_known(number, known),
-            DriverMessage::MessageEndRead(id, ended) => self.message_end_read(id, ended),
-            DriverMessage::RequestAnswered(function, inbox, answer) => {
-                self.request_answered(&function, inbox, &answer);
-            }
-            DriverMessage::OutputRead(key, captured) => {
-                self.explain(captured.last_error_line.as_deref(), |waiting, _| waiting == key);
-                if let Some(ended) = self.records.output_counted(key, &captured) {
-                    self.record(ended, &captured.last_lines);
-                }
-            }
-            DriverMessage::Captured(all) => {
-                let (frame, captured, reserved) = *all;
-                self.captured(&frame, captured, reserved);
-            }
-            DriverMessage::Room(both, reserved) => {
-                let (frame, captured) = *both;
-                match captured {
-                    None => self.finish(frame, Some(reserved)),
-                    Some(captured) => self.captured_with_room(&frame, captured, reserved),
-                }
-            }
+            Acknowledged::ReleasesStored(functions) => self.releases_stored(&functions),
         }
     }
 
@@ -440,26 +457,24 @@ impl Driver {
         let spin = Duration::from_micros(self.node.settings.settings.node.spin.into());
         self.spin.set_limit(spin);
         let uploads = Path::new(&self.node.places.state).join(UPLOADS);
-        self.functions
-            .catalog
-            .set_rules(self.node.settings.catalog_rules(uploads));
-        self.reporter
-            .status_files
-            .set_mode(self.node.settings.settings.status.mode);
+        let rules = self.node.settings.catalog_rules(uploads);
+        self.functions.catalog.set_rules(rules);
+        let mode = self.node.settings.settings.status.mode;
+        self.reporter.status_files.set_mode(mode);
         self.retain();
         self.audit.retain(self.node.settings.settings.audit.keep_for);
         self.state.look_again();
         self.prune_all();
         self.check_alerts();
         self.catch_up();
-        self.expose_metrics();
+        self.reporter.exposed.serve(&self.node.settings.settings.metrics);
         let http = &self.node.settings.settings.http;
         self.listener.apply(http);
         let events = http.events.as_ref().map(|events| events.path.as_str());
         self.lifecycle.set_events_path(events);
         self.ask_for_tls();
         self.ask_for_events();
-        self.ask_for_nats();
+        self.ask_for(secret_of(self.node.settings.settings.events.nats.as_ref()));
         self.set_event_streams();
         self.configure_messages();
         let problems = self.node.settings.resolve_access();

@@ -6,7 +6,7 @@
 //!
 //! Files:
 //! - `follow_ups`: what follows from a change: status files, reports, and the calls of hooks and alerts
-//! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor, and hands on what NATS says
+//! - `frames`: turns frames of the spawner and messages of workers into events of the supervisor
 //! - `inputs`: handles the inputs of the driver, and requests about the whole node
 //! - `orders`: carries out the orders of the lifecycle, and has functions measured
 //! - `perform`: carries out what the supervisor decides, and submits runs
@@ -90,11 +90,13 @@ pub enum DriverMessage {
     ProblemsChanged,
     /// All output of a call that has ended was read.
     OutputRead((InvocationId, Attempt), Box<Captured>),
-    /// There is room for the result of a script that has ended: it can be read, or was captured already.
+    /// There is room for the result of a script that has ended. The output thread still has to read the result, or has
+    /// captured it already.
     Room(Box<(ExitFrame, Option<Captured>)>, Reservation),
     /// The thread of NATS says something. Its own channel is bounded; the main loop reads it.
     Nats(NatsFact),
-    /// The ledger's row of the message of a delivery with this number, or why the ledger does not answer.
+    /// The number of a delivery of NATS, and the row that the ledger has of its message, or why the ledger does not
+    /// answer.
     MessageKnown(u64, Result<Option<Box<KnownMessage>>, String>),
     /// The ended invocation of a message, or why the ledger does not answer.
     MessageEndRead(InvocationId, Result<Option<Box<EndedInvocation>>, String>),
@@ -135,7 +137,7 @@ pub(crate) struct Driver {
     pub(crate) inbox: Inbox,
     /// The way in for other threads, and for tasks whose message may wait for the main loop.
     pub(crate) messages: mpsc::UnboundedSender<DriverMessage>,
-    /// The main loop takes another turn.
+    /// Wakes the main loop for another turn.
     pub(crate) changed: Rc<Notify>,
 }
 
@@ -178,9 +180,9 @@ impl PendingWork {
 /// The daemon: shared by the main loop and the control server, both on one thread.
 pub struct Daemon {
     pub(crate) state: RefCell<Driver>,
-    /// The main loop takes another turn.
+    /// Wakes the main loop for another turn.
     pub(crate) changed: Rc<Notify>,
-    /// Something was put off, see [`PendingWork::is_put_off`].
+    /// Wakes the task that does work that was put off: [`PendingWork::is_put_off`].
     pub(crate) put_off: Notify,
     /// fnd begins to drain or to stop; wakes all that wait.
     pub(crate) drains: Rc<Notify>,
@@ -192,7 +194,7 @@ pub struct Daemon {
 pub(crate) struct Waits {
     deadline: Option<Instant>,
     socket: Rc<AsyncFd<OwnedFd>>,
-    /// The socket has to have room for frames that wait.
+    /// The same socket, if frames wait until it has room for them.
     room: Option<Rc<AsyncFd<OwnedFd>>>,
 }
 
@@ -224,9 +226,7 @@ impl Driver {
         ];
         due.into_iter().flatten().min()
     }
-}
 
-impl Driver {
     /// Ends what was started: writes status files and kept output, and closes the spawner's socket.
     pub(crate) fn close(&mut self) {
         // The actions that were put off hold records and changes of status, which are written below.
@@ -270,7 +270,7 @@ impl Daemon {
         self.input(Input::Event(event));
     }
 
-    /// Handles one event and does what a caller waits for. The rest is done once the callers had their turn.
+    /// Handles one event and does the work that a caller waits for. The rest follows after the tasks of the callers.
     pub(crate) fn answer_first(&self, event: Event) {
         self.state.borrow_mut().answer_first(event);
         self.put_off.notify_one();
@@ -305,11 +305,8 @@ impl Daemon {
         let state = self.state.borrow();
         let next = state.next_deadline();
         let sooner = next.is_some_and(|next| state.turn.wakes_at.is_none_or(|at| next < at));
-        let waiting = state
-            .workers
-            .connection
-            .as_ref()
-            .is_some_and(|connection| connection.room().is_some());
+        let connection = state.workers.connection.as_ref();
+        let waiting = connection.is_some_and(|connection| connection.room().is_some());
         // The main loop watches the spawner's socket for room only in turns in which frames waited at their begin.
         if sooner || waiting {
             self.changed.notify_one();
@@ -322,13 +319,9 @@ impl Daemon {
     /// # Errors
     /// Always: how the connection broke.
     pub async fn run(&self, messages: &mut mpsc::UnboundedReceiver<DriverMessage>) -> ConnectionError {
-        match self.turn(messages).await {
-            Ok(never) => match never {},
-            Err(error) => {
-                self.spawner_is_lost();
-                error
-            }
-        }
+        let Err(error) = self.turn(messages).await;
+        self.spawner_is_lost();
+        error
     }
 
     /// Handles the end of the connection to the spawner.
@@ -359,12 +352,13 @@ impl Daemon {
                 // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
                 Some(message) = messages.recv() => {
                     if self.input_of_loop(LoopInput::Message(message)) {
-                        // Callers have answers now. Their turn comes before what was put off, which the next message would do.
+                        // Callers have their answers now. Their tasks run before the work that was put off, which the
+                        // next message would do first.
                         tokio::task::yield_now().await;
                     }
                 }
                 // Cancel-safe: a fact is taken or stays.
-                said = poll_fn(|context| self.poll_nats(context)) => {
+                said = poll_fn(|context| self.state.borrow_mut().nats_port.thread.poll(context)) => {
                     let input = match said {
                         Some(fact) => LoopInput::Message(DriverMessage::Nats(fact)),
                         None => {
@@ -384,7 +378,7 @@ impl Daemon {
         }
     }
 
-    /// Does what each turn of the main loop begins with; returns what the turn waits for.
+    /// Begins a turn of the main loop: reports problems and computes the deadline. Returns what the turn waits for.
     pub(crate) fn before_waiting(&self) -> Result<Waits, ConnectionError> {
         // The state is borrowed here only. Tasks and the control server borrow it while the loop waits.
         let mut state = self.state.borrow_mut();
@@ -392,6 +386,7 @@ impl Daemon {
             state.report(ReportEvent::NodeError(format_args!(
                 "{why}; fnd ends, its functions go on"
             )));
+            // fnd ends as after a panic of the main loop: its functions go on.
             resume_unwind(Box::new(why));
         }
         // A problem may set a deadline (a status file, an alert), so the problems come before the deadline is computed.

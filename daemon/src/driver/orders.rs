@@ -33,7 +33,8 @@ impl Driver {
         &mut self,
         decide: impl FnOnce(&mut Lifecycle, NodeFacts<'_>, &mut Vec<Order>) -> T,
     ) -> T {
-        let lanes = self.lanes();
+        let jobs = self.node.settings.settings.build.jobs;
+        let lanes = if self.workers.welcome.is_of_0_1() { 1 } else { jobs };
         let places = FunctionPlaces {
             dirs: &self.workers.welcome.functions_dirs,
             state: &self.node.places.state,
@@ -48,6 +49,7 @@ impl Driver {
             lanes,
             internal_memory: &|| settings.budget().memory / 4 / u64::from(lanes),
             is_live: &|function| supervisor.live_of(function).is_some(),
+            is_cancelled: &|id| supervisor.is_cancelled(id),
             author: &|files: &SourceFiles, trusted| author(files, trusted, places),
         };
         let mut orders = Vec::new();
@@ -73,13 +75,12 @@ impl Driver {
     fn carry_out(&mut self, order: Order) {
         match order {
             Order::Supervise(event) => self.step(event),
-            Order::Serve(mut installed) => {
+            Order::Serve(mut installed, percent) => {
                 installed.load_id = self.next_id();
-                self.step(Event::Installed(installed));
-            }
-            Order::Share(mut installed, percent) => {
-                installed.load_id = self.next_id();
-                self.step(Event::Canary { installed, percent });
+                self.step(match percent {
+                    None => Event::Installed(installed),
+                    Some(percent) => Event::Canary { installed, percent },
+                });
             }
             Order::Confirm(request, files) => self.functions.catalog.confirm(request, files),
             Order::Rescan(number) => self.functions.catalog.rescan(number, Rescan::default()),
@@ -87,9 +88,7 @@ impl Driver {
             Order::Seal(lane, tree) => self.workers.seal(lane, tree),
             Order::Lend(lane, tree) => self.workers.lend(lane, tree),
             Order::Build(lane) => self.start_build(&lane),
-            Order::RunChecks => self.run_checks(),
             Order::Check(input) => self.start_checks(input),
-            Order::PruneChecks => self.decide_lifecycle(|lifecycle, _, out| lifecycle.prune_checks(out)),
             Order::Prune(function) => self.prune(&function),
             Order::FollowCanary(function) => {
                 let running = self.running(&function);
@@ -114,11 +113,7 @@ impl Driver {
             }
             Order::Status(function) => self.status_changed(&function),
             Order::AskForSecrets(function) => self.ask_for_secrets(&function),
-            Order::ReportRefused {
-                function,
-                error,
-                serving,
-            } => self.report(ReportEvent::ContentRefused {
+            Order::ReportRefused(function, error, serving) => self.report(ReportEvent::ContentRefused {
                 function: &function,
                 error: &error,
                 serving,
@@ -140,14 +135,6 @@ impl Driver {
 }
 
 impl Driver {
-    /// Returns how many trees are built at once.
-    pub(super) fn lanes(&self) -> u32 {
-        if self.workers.welcome.is_of_0_1() {
-            return 1;
-        }
-        self.node.settings.settings.build.jobs
-    }
-
     /// Handles the spawner's answer about a lane that was to be sealed: the work is done, or `why` it is not.
     pub(super) fn sealed(&mut self, lane: &Lane, why: Option<String>) {
         // The size of all trees is counted anew when the next status asks for it.
@@ -186,11 +173,6 @@ impl Driver {
         self.turn.builds.push_back(BuildEnd::not_started(id, why));
     }
 
-    /// Handles the end of an invocation of `fnd-build`.
-    pub(super) fn build_ended(&mut self, end: BuildEnd) {
-        self.decide_lifecycle(|lifecycle, node, out| lifecycle.build_ended(end, node, out));
-    }
-
     /// Removes the files that builds of an earlier fnd have left, if that fnd was killed.
     pub(super) fn sweep_builds(&mut self) {
         // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
@@ -203,12 +185,6 @@ impl Driver {
             let live = self.supervisor.live_of(&lane.builder());
             self.decide_lifecycle(|lifecycle, node, out| lifecycle.sweep_lane(lane, live, node, out));
         }
-    }
-
-    /// Starts the next run of checks, if there is none.
-    pub(super) fn run_checks(&mut self) {
-        let is_busy = self.supervisor.live_of(&checker()).is_some();
-        self.decide_lifecycle(|lifecycle, node, out| lifecycle.next_checks(is_busy, node, out));
     }
 
     /// Starts a run of checks with this input. It has many files, because the start of a process in a new sandbox takes longer
@@ -230,11 +206,6 @@ impl Driver {
         if let Err(why) = self.submit_own(submit) {
             self.turn.checks.push_back(CheckEnd::not_started(id, &why));
         }
-    }
-
-    /// Handles the end of an invocation of `fnd-check`.
-    pub(super) fn check_ended(&mut self, end: CheckEnd) {
-        self.decide_lifecycle(|lifecycle, _, out| lifecycle.check_ended(end, out));
     }
 }
 

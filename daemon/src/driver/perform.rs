@@ -35,7 +35,8 @@ impl Driver {
         self.at_once(event, |action| matches!(action, Action::Call(_) | Action::Reply(..)));
     }
 
-    /// The same for the end of a script, of which the caller may look at the status file next.
+    /// Handles the end of a script: reports its status and answers its caller before everything else. The caller may
+    /// read the status file next.
     pub(crate) fn show_and_answer_first(&mut self, event: Event) {
         self.at_once(event, |action| {
             matches!(
@@ -74,8 +75,8 @@ impl Driver {
             while let Some(action) = self.turn.rest.pop_front() {
                 self.perform(action);
             }
-            // Programs of fnd's own are asked for only when no start of a worker is waiting: the spawner wants the
-            // numbers of workers in their order.
+            // Watchers, measurements, builds and checks come only when no start of a worker waits: the spawner refuses
+            // a number of a worker that is smaller than one before.
             let Some(event) = self.turn.follow_up.pop_front() else {
                 if self.carry_out_for_messages() {
                     continue;
@@ -85,9 +86,9 @@ impl Driver {
                 } else if let Some(function) = self.turn.measurements.pop_front() {
                     self.start_measurement(function);
                 } else if let Some(end) = self.turn.builds.pop_front() {
-                    self.build_ended(end);
+                    self.decide_lifecycle(|lifecycle, node, out| lifecycle.build_ended(end, node, out));
                 } else if let Some(end) = self.turn.checks.pop_front() {
-                    self.check_ended(end);
+                    self.decide_lifecycle(|lifecycle, node, out| lifecycle.check_ended(end, node, out));
                 } else {
                     return;
                 }
@@ -126,9 +127,10 @@ impl Driver {
         match action {
             Action::Claim(record) => {
                 let id = record.id;
-                // The record of its last attempt comes first.
+                // The ledger gets the record of the last attempt before the claim of the next one.
                 self.record_due(Some(id));
                 self.claim(record);
+                // A mutant is a fault that the simulation has to find. It exists only in that build.
                 #[cfg(feature = "simulate")]
                 if fnd_core::mutants::Mutant::StartBeforeClaim.is_on() {
                     self.turn.follow_up.push_back(Event::Claimed(vec![id]));
@@ -150,7 +152,7 @@ impl Driver {
                     self.workers.lease(order.worker, deadline);
                 }
             }
-            Action::Run(function) => self.submit_next(function, Trigger::Load),
+            Action::Run(function) => self.submit_after_event(function, Trigger::Load),
             Action::Call(mut order) => {
                 self.nats.name_claim(&mut order.attempt);
                 self.reporter.attempt_begins(&order.attempt);
@@ -165,6 +167,7 @@ impl Driver {
                     .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
                 let deadline = self.attempt_begins(&order.attempt, order.worker, None);
                 self.turn.follow_up.extend(self.workers.call(&order, deadline));
+                // The answer often comes within some microseconds, so the main thread may look for it without sleeping.
                 self.spin.message_follows(SpinStep::Answer, self.callers.waiting());
             }
             Action::CanaryFailed(function) => self.canary_failed(&function),
@@ -190,12 +193,9 @@ impl Driver {
                 self.workers.kill(worker);
             }
             Action::Store(accepted) => {
-                self.report(ReportEvent::Accepted {
-                    function: &accepted.function,
-                    id: accepted.id,
-                    trigger: accepted.trigger,
-                });
-                let (id, durable) = (accepted.id, accepted.durable);
+                let (function, id, trigger) = (&accepted.function, accepted.id, accepted.trigger);
+                self.report(ReportEvent::Accepted { function, id, trigger });
+                let durable = accepted.durable;
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(LedgerCommand::Store(accepted)).is_err() && durable {
@@ -216,16 +216,13 @@ impl Driver {
             Action::Publish(shares) => {
                 let number = shares.number;
                 let since_ms = self.node.settings.settings.events.since_ms(shares.accepted_ms);
-                if self
-                    .records
-                    .ledger
-                    .submit(LedgerCommand::Publish { shares, since_ms })
-                    .is_err()
-                {
+                let publish = LedgerCommand::Publish { shares, since_ms };
+                if self.records.ledger.submit(publish).is_err() {
                     self.turn.follow_up.push_back(Event::PublishFailed(number));
                 }
             }
             Action::Record(attempt, record) => {
+                // The memory of ended invocations is counted, and given back to the kernel when fnd comes to rest.
                 allocator::freed(allocator::INVOCATION);
                 self.nats.attempt_ended(self.clock.now(), record.id, attempt.attempt);
                 self.nats.ends(&record);
@@ -251,8 +248,8 @@ impl Driver {
                     self.report(ReportEvent::EndedWaiting(&record));
                     self.report(ReportEvent::InvocationEnded(&record));
                 }
-                // A caller that waits for the end asks the ledger's reader next. Its task runs after this turn, and so
-                // after the record was handed over.
+                // A caller that waits for the end asks the ledger's reader next. The caller's task runs after this
+                // turn, so the ledger has the record by then.
                 self.ended(&record, "");
                 self.nats.ends(&record);
                 match record.reason {
@@ -264,7 +261,7 @@ impl Driver {
                 self.store_end(LedgerCommand::Update(record), parts);
             }
             Action::Withdraw(id) => {
-                // Nobody hears of an end: the work goes on elsewhere.
+                // No end is reported: the work goes on at another node.
                 self.callers.ended(id);
                 self.nats.withdrawn(self.clock.now(), id);
                 self.records.store(LedgerCommand::Withdraw(id));
@@ -276,7 +273,8 @@ impl Driver {
                 self.report(ReportEvent::InvocationEnded(&record));
                 self.ended(&record, "");
                 self.nats.superseded(record.id);
-                // First: the row is then none that could become a dead letter. No calls follow this end.
+                // `Supersede` comes first: after it, the final record makes no dead letter. No hooks are called for
+                // this end, because another node goes on.
                 let superseded = LedgerCommand::Supersede { id: record.id, node };
                 let parts = vec![superseded, LedgerCommand::Update(record)];
                 self.records.store(LedgerCommand::Together(parts));
@@ -361,7 +359,7 @@ impl Driver {
 
     fn spawn(&mut self, order: &SpawnOrder) {
         let user = self.serving(&order.function).map(|serving| serving.uid);
-        // Until the slot is written below, nothing of the attempt exists: a failure here leaves nothing behind.
+        // The slot of the attempt is written only after `prepare`. So a failure of `prepare` leaves nothing behind.
         let prepared = match self.workers.prepare(order, user) {
             Ok(prepared) => prepared,
             Err(event) => return self.turn.follow_up.push_back(*event),
@@ -439,7 +437,7 @@ impl Driver {
     }
 
     /// Submits a run once the actions of the present event are carried out.
-    pub(super) fn submit_next(&mut self, function: FunctionName, trigger: Trigger) {
+    pub(super) fn submit_after_event(&mut self, function: FunctionName, trigger: Trigger) {
         let submit = self.new_submit(function, trigger);
         self.turn.follow_up.push_back(Event::Submit(Box::new(submit)));
     }
@@ -452,11 +450,8 @@ impl Driver {
         for action in actions.drain(..) {
             match action {
                 Action::Store(accepted) if accepted.id == id => {
-                    self.report(ReportEvent::Accepted {
-                        function: &accepted.function,
-                        id: accepted.id,
-                        trigger: accepted.trigger,
-                    });
+                    let (function, trigger) = (&accepted.function, accepted.trigger);
+                    self.report(ReportEvent::Accepted { function, id, trigger });
                     parts.push(LedgerCommand::Store(accepted));
                 }
                 other => self.turn.rest.push_back(other),

@@ -117,7 +117,7 @@ impl Driver {
                 // Without a connection fnd ends, and the next fnd scans the directories anew. Until then these files wait: without
                 // them the first scan would be over, and everything about their functions would be forgotten.
                 None => {
-                    self.lifecycle.not_asked(files);
+                    self.lifecycle.installer.not_asked(files);
                     break;
                 }
             }
@@ -207,7 +207,7 @@ impl Driver {
         if self.supervisor.is_scanned() {
             self.forget_statuses();
             self.forget_schedules();
-            self.forget_files();
+            self.watchers.list_functions(&self.inbox);
             self.decide_lifecycle(|lifecycle, _, out| lifecycle.all_known(out));
             self.prune_all();
             self.sweep();
@@ -323,7 +323,11 @@ impl Driver {
             let why = "the running fnd-spawner is older than clean builds: `systemctl stop fnd && systemctl start fnd`";
             self.callers.outcomes.answer(caller, Err(why.to_owned()));
         } else {
-            self.lifecycle.build_again(function, clean, caller).then_some(())?;
+            let supervisor = &self.supervisor;
+            let is_cancelled = |id| supervisor.is_cancelled(id);
+            self.lifecycle
+                .build_again(function, clean, caller, is_cancelled)
+                .then_some(())?;
             self.settle();
         }
         Some(receiver)
@@ -414,10 +418,8 @@ impl Driver {
     pub(super) fn promote_due(&mut self) {
         let now_ms = self.clock.now().unix_ms;
         let supervisor = &self.supervisor;
-        let due = self
-            .lifecycle
-            .releases
-            .promotions_due(now_ms, |function| supervisor.version_and_error(function).is_some());
+        let is_known = |function: &FunctionName| supervisor.version_and_error(function).is_some();
+        let due = self.lifecycle.releases.promotions_due(now_ms, is_known);
         for function in due {
             self.decide_lifecycle(|lifecycle, _, out| lifecycle.promote_due(&function, now_ms, out));
         }

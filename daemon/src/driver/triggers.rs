@@ -8,7 +8,7 @@ use crate::input::{AlarmCause, TaskOwner};
 use crate::ledger::LedgerCommand;
 use crate::triggers::files::{NeededWatcher, OLD_SPAWNER, Process, WatcherEffect};
 use crate::triggers::nats::instance::instance;
-use crate::triggers::nats::settings::{NatsNode, event_stream, secret_of};
+use crate::triggers::nats::settings::{NatsNode, event_stream};
 use crate::triggers::nats::{MessageEffect, WantedMessages};
 use crate::triggers::schedule::{slots_due, submission};
 use crate::triggers::secrets::{self, SecretsAnswer};
@@ -20,7 +20,7 @@ use fnd_core::records::outcome::Trigger;
 use fnd_core::report::{FunctionNews, ReportEvent};
 use fnd_core::run::{Event, Now, Submit};
 use fnd_core::triggers::file::memory::FileMemory;
-use fnd_core::triggers::file::message::{FromWatcher, RunContent};
+use fnd_core::triggers::file::message::FromWatcher;
 use fnd_core::triggers::schedule::Marks;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::function::route::Credential;
@@ -43,11 +43,6 @@ impl Driver {
         self.carry_out_for_watchers(effects);
     }
 
-    /// Forgets the files of functions that no longer exist.
-    pub(super) fn forget_files(&self) {
-        self.watchers.list_functions(&self.inbox);
-    }
-
     /// Forgets the files of a function if it no longer exists.
     pub(super) fn forget_files_of(&self, function: FunctionName) {
         if self.lifecycle.registry.get(&function).is_none() {
@@ -55,7 +50,7 @@ impl Driver {
         }
     }
 
-    fn carry_out_for_watchers(&mut self, effects: Vec<WatcherEffect>) {
+    pub(super) fn carry_out_for_watchers(&mut self, effects: Vec<WatcherEffect>) {
         for effect in effects {
             match effect {
                 WatcherEffect::Start(function) => self.turn.watchers.push_back(function),
@@ -152,12 +147,6 @@ impl Driver {
         is_watcher
     }
 
-    /// Starts watchers again whose pause is over.
-    pub(super) fn watchers_due(&mut self) {
-        let effects = self.watchers.due(self.clock.now().mono);
-        self.carry_out_for_watchers(effects);
-    }
-
     /// Handles what a watcher says.
     pub(super) fn watcher_said(&mut self, worker: WorkerId, said: Result<FromWatcher, String>) {
         let shown = |problem: &str| message::shown(&self.node.places.state, problem);
@@ -168,17 +157,6 @@ impl Driver {
     /// Tells a watcher whether the invocation for its files is stored.
     pub(super) fn files_stored(&mut self, id: InvocationId, is_stored: bool) {
         let effects = self.watchers.stored(id, is_stored);
-        self.carry_out_for_watchers(effects);
-    }
-
-    /// Tells a watcher of the end of an invocation that its files started; the ledger has stored the end.
-    pub(super) fn files_ended(
-        &mut self,
-        function: &FunctionName,
-        run: (InvocationId, bool),
-        contents: Vec<(Arc<str>, RunContent)>,
-    ) {
-        let effects = self.watchers.run_ended(function, run, contents);
         self.carry_out_for_watchers(effects);
     }
 
@@ -273,12 +251,6 @@ impl Driver {
         let has_fence = !self.workers.welcome.is_of_0_1();
         self.nats.configure(now, node, is_wanted, has_fence);
         self.catch_up();
-    }
-
-    /// Asks for the secret of `[events.nats]`.
-    pub(super) fn ask_for_nats(&mut self) {
-        let asked = secret_of(self.node.settings.settings.events.nats.as_ref());
-        self.ask_for(asked);
     }
 
     /// Uses the entries of the version that serves. Called when another version serves, and when the function was enabled, disabled

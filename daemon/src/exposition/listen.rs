@@ -10,7 +10,7 @@ use crate::http::body::Body;
 use crate::http::connections::{ConnectionOwner, Connections, HttpConnection, SocketPlaces};
 use crate::http::limits::HttpLimits;
 use crate::http::listen::socket::AcceptedConnection;
-use crate::http::response::{Answered, Refusal, whole};
+use crate::http::response::{Answered, Refusal, whole, with_status};
 use crate::http::server::{self, HttpService};
 use crate::input::Input;
 use crate::metrics::MetricsFormat;
@@ -90,11 +90,7 @@ impl HttpService for Scrapes {
     }
 
     async fn answer(&self, (): &(), request: Request<Incoming>) -> Answered {
-        let refusal = |status, text: &'static str| {
-            let mut response = Response::new(Body::whole(text));
-            *response.status_mut() = status;
-            response
-        };
+        let refusal = |status, text: &'static str| with_status(Response::new(Body::whole(text)), status);
         if request.uri().path() != "/metrics" {
             return refusal(StatusCode::NOT_FOUND, "there is only /metrics\n");
         }

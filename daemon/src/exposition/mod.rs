@@ -15,31 +15,23 @@ mod textfile;
 pub(crate) use sample::scrape;
 
 use crate::driver::Daemon;
-use std::future::pending;
+use crate::or_never;
 use std::rc::Rc;
 
 /// Serves the places for as long as fnd runs. A place that the configuration no longer names is closed, with its connections.
 pub(crate) async fn serve(daemon: Rc<Daemon>) {
     let exposed = Rc::clone(&daemon.state.borrow().reporter.exposed);
     loop {
-        let wanted = exposed.wanted();
-        let listening = async {
-            match wanted.listen {
-                Some(address) => listen::serve(Rc::clone(&daemon), address).await,
-                None => pending().await,
-            }
-        };
-        let writing = async {
-            match wanted.textfile {
-                Some(path) => textfile::keep(Rc::clone(&daemon), path.into()).await,
-                None => pending().await,
-            }
-        };
+        let wanted = exposed.wanted.borrow().clone();
+        let listening = wanted.listen.map(|address| listen::serve(Rc::clone(&daemon), address));
+        let writing = wanted
+            .textfile
+            .map(|path| textfile::keep(Rc::clone(&daemon), path.into()));
         tokio::select! {
             // The change comes first, so that places that are no longer named report no problem any more.
             biased;
-            () = exposed.changed() => {}
-            ((), ()) = async { tokio::join!(listening, writing) } => {}
+            () = exposed.changed.notified() => {}
+            ((), ()) = async { tokio::join!(or_never(listening), or_never(writing)) } => {}
         }
     }
 }

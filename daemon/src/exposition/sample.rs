@@ -71,6 +71,11 @@ fn keep_routes(metrics: &mut Metrics, state: &mut Driver) {
     );
 }
 
+/// Returns a yes or no as a gauge's value.
+pub(super) fn flag(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
 /// Returns a count of objects in memory as a gauge's value.
 fn count(count: usize) -> f64 {
     number(count as u64)
@@ -80,11 +85,8 @@ fn count(count: usize) -> f64 {
 fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
     for (function, waiting) in state.watchers.waiting() {
         let own = Labels(Some(metrics.label(function)), None);
-        metrics
-            .sampled
-            .files_waiting
-            .get_or_create(&own)
-            .inc_by(number(waiting));
+        let files = &metrics.sampled.files_waiting;
+        files.get_or_create(&own).inc_by(number(waiting));
     }
     nats::sample(metrics, state.look().nats.figures().as_ref());
     let sampled = &metrics.sampled;
@@ -95,27 +97,17 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
     }
     let health = state.records.ledger.health();
     let up = state.workers.connection.is_some() && !state.supervisor.is_spawner_silent();
-    sampled.spawner_up.set(f64::from(u8::from(up)));
-    sampled
-        .history_failing
-        .set(f64::from(u8::from(health.failing.is_some())));
-    sampled
-        .history_lost
-        .inner()
-        .store(health.lost, std::sync::atomic::Ordering::Relaxed);
-    sampled
-        .history_failed
-        .inner()
-        .store(health.failed, std::sync::atomic::Ordering::Relaxed);
-    sampled
-        .history_queue_age
-        .set(state.records.ledger.queue_age().as_secs_f64());
+    sampled.spawner_up.set(flag(up));
+    sampled.history_failing.set(flag(health.failing.is_some()));
+    let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+    store(&sampled.history_lost, health.lost);
+    store(&sampled.history_failed, health.failed);
+    let age = state.records.ledger.queue_age();
+    sampled.history_queue_age.set(age.as_secs_f64());
     let forgotten = [("kept", walk.figures.forgotten), ("room", health.forgetting.for_room)];
     for (reason, count) in forgotten {
-        let series = sampled
-            .history_forgotten
-            .get_or_create(&Labels(None, Some(("reason", reason))));
-        series.inner().store(count, std::sync::atomic::Ordering::Relaxed);
+        let labels = Labels(None, Some(("reason", reason)));
+        store(&sampled.history_forgotten.get_or_create(&labels), count);
     }
     let labels = |code| Labels(None, Some(("code", code)));
     // Every code has a series, so that an alert sees a problem begin and end.
@@ -125,7 +117,6 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
     for problem in state.look().problems() {
         sampled.problems.get_or_create(&labels(problem.code)).inc();
     }
-    let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
     // A user that has no connection any more would keep its last number.
     sampled.connections.clear();
     for (owner, open) in state.callers.connections.by_owner() {
@@ -133,8 +124,8 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
         let user = [("uid", uid.to_string())];
         sampled.connections.get_or_create(&user).set(count(open));
     }
-    store(&sampled.refused, state.callers.connections.refused());
-    store(&sampled.silent, state.callers.connections.silent());
+    store(&sampled.refused, state.callers.connections.refused.get());
+    store(&sampled.silent, state.callers.connections.silent.get());
     let (memory, disk) = state.callers.buffers.held();
     for (place, bytes) in [("memory", memory), ("disk", disk)] {
         let labels = Labels(None, Some(("place", place)));
@@ -150,13 +141,11 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
         // A counter of this library can only be increased, so the difference is added.
         let before = sampled.process_cpu.get();
         sampled.process_cpu.inc_by((micros(cpu_us) - before).max(0.0));
-        sampled
-            .process_resident
-            .set(number(stat.rss.saturating_mul(procfs::page_size())));
+        let resident = stat.rss.saturating_mul(procfs::page_size());
+        sampled.process_resident.set(number(resident));
         sampled.process_virtual.set(number(stat.vsize));
-        sampled
-            .process_threads
-            .set(number(u64::try_from(stat.num_threads).unwrap_or(0)));
+        let threads = u64::try_from(stat.num_threads).unwrap_or(0);
+        sampled.process_threads.set(number(threads));
     }
     if let Ok(open) = process.fd_count() {
         sampled.process_fds.set(count(open));
@@ -203,8 +192,7 @@ fn sample_function(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk,
         let polls = last.attempt.reason == Reason::ExecuteAgain && last.attempt.next_attempt_ms.is_some();
         let ended_badly = last.attempt.reason.final_state().is_failure() && !polls;
         let has_failed = view.up_since_ms.is_none() && ended_badly;
-        let failed = f64::from(u8::from(has_failed));
-        sampled.last_run_failed.get_or_create(&own).inc_by(failed);
+        sampled.last_run_failed.get_or_create(&own).inc_by(flag(has_failed));
     }
     if view.workers > 0
         && let Some(bytes) = usage::memory_now(&state.workers.welcome.memory, &view.name.file_form())

@@ -54,7 +54,7 @@ impl FunctionSockets {
             self.changes.borrow_mut().push((function.clone(), None));
         }
         if let Some(path) = path {
-            match unix::bind(&path, MODE, None) {
+            match unix::bind(&path, MODE) {
                 Ok(listener) => {
                     self.open.borrow_mut().insert(function.clone(), path);
                     self.changes.borrow_mut().push((function.clone(), Some(listener)));

@@ -14,22 +14,12 @@ use fnd_manifest::diagnostic::Diagnostic;
 #[derive(Debug, Default)]
 pub(crate) struct Unread {
     /// The problems that the last scan reported.
-    now: Vec<Diagnostic>,
+    pub(super) now: Vec<Diagnostic>,
     /// The scan whose end decides what was deleted before the start, where the first scan could not.
     deciding: Option<u64>,
 }
 
 impl Unread {
-    /// Returns a diagnostic for each that could not be read.
-    pub(crate) fn diagnostics(&self) -> &[Diagnostic] {
-        &self.now
-    }
-
-    /// Returns whether everything was read, so that all functions are known.
-    fn is_nothing(&self) -> bool {
-        self.now.is_empty() && self.deciding.is_none()
-    }
-
     /// Returns the problems to report.
     pub(crate) fn problems(&self) -> impl Iterator<Item = ReportedProblem> {
         self.now.iter().map(|diagnostic| {
@@ -67,7 +57,7 @@ impl Functions {
         if installer.take_given_up() {
             self.decide_later(installer);
         }
-        self.unread.is_nothing()
+        self.unread.now.is_empty() && self.unread.deciding.is_none()
     }
 
     /// Returns whether the deciding scan is over and everything was read: then functions that it did not find were

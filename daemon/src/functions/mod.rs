@@ -27,8 +27,11 @@ mod settling;
 use crate::functions::catalog::{Catalog, Unclaimed};
 use crate::functions::directories::Unread;
 use crate::functions::interpreters::Interpreters;
+use crate::ledger::DisabledBy;
 use crate::uploads::under_way::Uploading;
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_wire::ids::FunctionName;
+use std::collections::BTreeMap;
 use tokio::sync::oneshot;
 
 /// The functions directories, and the callers who wait for the files in them.
@@ -49,6 +52,8 @@ pub(crate) struct Functions {
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     /// The callers who wait until a function serves its files as they are on the disk.
     pub(crate) saved: saved::SavedFiles,
+    /// The users who have disabled functions. Whether one is disabled, the supervisor says.
+    pub(crate) disabled: BTreeMap<FunctionName, DisabledBy>,
     /// Whether the service manager waits for the end of a reload.
     pub(crate) reloading: bool,
     /// The problems of functions that the last reload, or the first scan, found.
@@ -57,7 +62,7 @@ pub(crate) struct Functions {
 
 impl Functions {
     /// Returns the part before its first scan.
-    pub(crate) fn new(catalog: Catalog) -> Self {
+    pub(crate) fn new(catalog: Catalog, disabled: BTreeMap<FunctionName, DisabledBy>) -> Self {
         Self {
             interpreters: Interpreters::new(),
             catalog,
@@ -68,6 +73,7 @@ impl Functions {
             unread: Unread::default(),
             settling: Vec::new(),
             saved: saved::SavedFiles::default(),
+            disabled,
             reloading: false,
             reported: reported::Problems::default(),
         }

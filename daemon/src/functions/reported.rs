@@ -62,7 +62,7 @@ impl Functions {
                 .filter(|name| !after.contains_key(*name))
                 .cloned()
                 .collect(),
-            diagnostics: self.unread.diagnostics().to_vec(),
+            diagnostics: self.unread.now.clone(),
             ..ReloadReport::default()
         };
         // A new function that was refused has no version.

@@ -20,7 +20,7 @@ fn functions() -> (Functions, Lifecycle, TempDir) {
     };
     let catalog = Catalog::start(places, WalkRules::default(), |_| {}).unwrap();
     let lifecycle = Lifecycle::new(Vec::new(), Versions::default(), str::to_owned);
-    (Functions::new(catalog), lifecycle, dir)
+    (Functions::new(catalog, BTreeMap::new()), lifecycle, dir)
 }
 
 fn name() -> FunctionName {
@@ -53,6 +53,7 @@ fn refuse(lifecycle: &mut Lifecycle) {
         lanes: 1,
         internal_memory: &|| 0,
         is_live: &|_| false,
+        is_cancelled: &|_| false,
         author: &|_, _| Author::Root,
     };
     let problem = Problem {

@@ -83,18 +83,18 @@ impl Body {
 
     /// Returns the protocol that follows, if it is another one.
     pub(super) fn take_tunnel(&mut self) -> Option<Tunnel> {
-        match &mut self.content {
-            BodyContent::Tunnel(tunnel) => tunnel.take().map(|tunnel| *tunnel),
-            BodyContent::Whole(_) | BodyContent::Kept(_) | BodyContent::Stream(_) | BodyContent::Passing(_) => None,
-        }
+        let BodyContent::Tunnel(tunnel) = &mut self.content else {
+            return None;
+        };
+        tunnel.take().map(|tunnel| *tunnel)
     }
 
     /// Returns the protocol that follows, if it is another one, until the connection has it.
     pub(crate) fn tunnel_mut(&mut self) -> Option<&mut Tunnel> {
-        match &mut self.content {
-            BodyContent::Tunnel(tunnel) => tunnel.as_deref_mut(),
-            BodyContent::Whole(_) | BodyContent::Kept(_) | BodyContent::Stream(_) | BodyContent::Passing(_) => None,
-        }
+        let BodyContent::Tunnel(tunnel) = &mut self.content else {
+            return None;
+        };
+        tunnel.as_deref_mut()
     }
 
     /// Keeps the connection busy until the body is sent. A body without an end allows closing the connection at the

@@ -28,11 +28,11 @@ const SLOW_HEAD: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n
 pub(super) struct ConnectionSocket {
     stream: RefCell<Socket>,
     /// Whether any byte was ever read.
-    heard: Cell<bool>,
+    pub(super) heard: Cell<bool>,
     /// Whether fnd holds the whole answer, so that a caller that does not read it occupies its size.
-    is_whole: Cell<bool>,
+    pub(super) is_whole: Cell<bool>,
     /// Whether bytes of an answer wait until the socket takes them.
-    is_blocked: Cell<bool>,
+    pub(super) is_blocked: Cell<bool>,
     stall: RefCell<Option<Stall>>,
     /// Follows the messages of HTTP/1.1.
     framing: RefCell<Framing>,
@@ -41,9 +41,9 @@ pub(super) struct ConnectionSocket {
     /// How long a head may take. Only a head that comes in parts has a timer.
     head_time: Duration,
     head_ends: RefCell<Option<Pin<Box<Sleep>>>>,
-    is_http2: Cell<bool>,
+    pub(super) is_http2: Cell<bool>,
     /// Whether the end of the connection is the end of the answer.
-    by_closing: Cell<bool>,
+    pub(super) by_closing: Cell<bool>,
     /// The protocol that follows the last answer, if it is another one.
     tunnel: RefCell<Option<Box<(Tunnel, Busy)>>>,
 }
@@ -80,16 +80,6 @@ impl ConnectionSocket {
         self.framing.borrow_mut().stop();
     }
 
-    /// Returns whether the bytes are HTTP/2.
-    pub(super) fn is_http2(&self) -> bool {
-        self.is_http2.get()
-    }
-
-    /// Says whether the end of the connection is the end of the next answer, as in HTTP/1.0.
-    pub(super) fn answers_by_closing(&self, by_closing: bool) {
-        self.by_closing.set(by_closing);
-    }
-
     /// Called when the connection has failed. If its end would be the end of an answer, it is reset: otherwise the caller
     /// would take the answer for whole. A Unix socket has no such end.
     pub(super) fn break_off(&self) {
@@ -119,30 +109,15 @@ impl ConnectionSocket {
         self.framing.borrow().is_in_head()
     }
 
-    /// Returns whether bytes of an answer wait until the socket takes them.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.is_blocked.get()
-    }
-
     /// See [`Socket::shows_half_close`].
     pub(super) fn shows_half_close(&self) -> bool {
         self.stream.borrow().shows_half_close()
-    }
-
-    /// Returns whether any byte was ever read.
-    pub(super) fn was_heard(&self) -> bool {
-        self.heard.get()
     }
 
     /// Returns the fault in the bytes of the next request, which hyper has accepted.
     pub(super) fn next_request(&self) -> Option<WrongFraming> {
         self.requests.set(self.requests.get() + 1);
         self.framing.borrow().wrong_with(self.requests.get())
-    }
-
-    /// Sets whether the answer that follows has to be read within [`WRITE_TIME`].
-    pub(super) fn answers_whole(&self, is_whole: bool) {
-        self.is_whole.set(is_whole);
     }
 
     /// Resolves when the other end is closed while a request is being answered. Between requests hyper reads, and
@@ -229,18 +204,16 @@ impl ConnectionSocket {
         }
         took
     }
-}
 
-impl ConnectionSocket {
     /// Follows bytes that were read.
     fn follow(&self, bytes: &[u8]) {
         self.heard.set(true);
         let mut framing = self.framing.borrow_mut();
-        let heads = framing.heads();
+        let heads = framing.heads;
         framing.read(bytes);
         // One read can end a head and begin the next one. The next head gets a time of its own, not the rest of the
         // earlier one.
-        if framing.heads() > heads || !framing.is_in_head() {
+        if framing.heads > heads || !framing.is_in_head() {
             self.head_ends.take();
         }
     }

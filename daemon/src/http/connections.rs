@@ -79,15 +79,15 @@ pub struct Connections {
     /// The server's name in messages.
     name: &'static str,
     places: Cell<SocketPlaces>,
-    open: Cell<usize>,
+    pub(super) open: Cell<usize>,
     /// Number of open connections of each owner.
     owners: RefCell<BTreeMap<ConnectionOwner, usize>>,
     /// Counts how often a connection became idle or began to follow; a smaller number is longer ago.
     ticks: Cell<u64>,
     /// The connections that can be closed, in the order in which they are.
     yielding: RefCell<BTreeMap<Turn, (ConnectionOwner, Rc<Notify>)>>,
-    refused: Cell<u64>,
-    silent: Cell<u64>,
+    pub(crate) refused: Cell<u64>,
+    pub(crate) silent: Cell<u64>,
     /// Whether the status reports that places are scarce.
     scarce: Cell<bool>,
     changed: OnceCell<ConnectionNotice>,
@@ -181,7 +181,7 @@ impl Connections {
 
     fn make_room(&self, owner: ConnectionOwner) -> Result<(), Full> {
         let places = self.places.get();
-        if owner.is_limited() && self.open_of(owner) >= places.of_one {
+        if owner.is_limited() && self.owners.borrow().get(&owner).copied().unwrap_or_default() >= places.of_one {
             // One of its own connections has to go: an owner at its limit takes no place from others.
             return self.evict(|other| other == owner).then_some(()).ok_or(Full::One(owner));
         }
@@ -214,16 +214,6 @@ impl Connections {
         true
     }
 
-    fn open_of(&self, owner: ConnectionOwner) -> usize {
-        self.owners.borrow().get(&owner).copied().unwrap_or_default()
-    }
-
-    /// Returns how many connections are open.
-    #[must_use]
-    pub fn count(&self) -> usize {
-        self.open.get()
-    }
-
     /// Returns how many connections each owner has open.
     #[must_use]
     pub fn by_owner(&self) -> Vec<(ConnectionOwner, usize)> {
@@ -232,18 +222,6 @@ impl Connections {
             .iter()
             .map(|(owner, open)| (*owner, *open))
             .collect()
-    }
-
-    /// Returns how many connections were refused so far because too many were open.
-    #[must_use]
-    pub fn refused(&self) -> u64 {
-        self.refused.get()
-    }
-
-    /// Returns how many connections were closed so far because nothing was ever sent on them.
-    #[must_use]
-    pub fn silent(&self) -> u64 {
-        self.silent.get()
     }
 
     /// Sets a callback for the times when [`Self::problem`] begins or ends.
@@ -306,11 +284,11 @@ impl Connections {
 /// One open connection; dropping it frees its place.
 #[derive(Debug)]
 pub(crate) struct HttpConnection {
-    all: Rc<Connections>,
+    pub(super) all: Rc<Connections>,
     owner: ConnectionOwner,
     evicted: Rc<Notify>,
     /// Number of requests that are being answered; HTTP/2 has more than one.
-    answers: Cell<usize>,
+    pub(super) answers: Cell<usize>,
     /// How many of these answers have no end.
     following: Cell<usize>,
     /// Its key among the connections that can be closed; nothing while it is busy.
@@ -335,24 +313,14 @@ impl HttpConnection {
         }
     }
 
-    /// Returns how many requests are being answered.
-    pub(super) fn answers(&self) -> usize {
-        self.answers.get()
-    }
-
     /// Returns whether a request is being answered.
     pub(crate) fn is_answering(&self) -> bool {
-        self.answers() > 0
+        self.answers.get() > 0
     }
 
     /// Returns since when the connection has been without a request; nothing if one is being answered.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         (!self.is_answering()).then(|| self.rests_since.get())
-    }
-
-    /// Counts the connection as closed because the client sent nothing on it.
-    pub(crate) fn was_silent(&self) {
-        self.all.silent.set(self.all.silent.get() + 1);
     }
 
     fn wake(&self) {

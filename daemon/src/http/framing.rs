@@ -49,7 +49,7 @@ pub(super) struct Framing {
     last: u8,
     head: MessageHead,
     /// Number of heads that have ended.
-    heads: u64,
+    pub(super) heads: u64,
     /// The first faulty message, counted from 1.
     wrong: Option<(u64, WrongFraming)>,
 }
@@ -107,11 +107,6 @@ impl Framing {
     /// Follows no further bytes: they are not HTTP/1.1.
     pub(super) fn stop(&mut self) {
         self.at = FramingState::Over;
-    }
-
-    /// Returns how many heads have ended.
-    pub(super) fn heads(&self) -> u64 {
-        self.heads
     }
 
     /// Processes bytes that were read.

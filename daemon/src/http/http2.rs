@@ -81,7 +81,7 @@ async fn stays_unread(taken: &BodyProgress, place: &HttpConnection) {
         let mut answers = 1;
         for _ in 0..STEPS {
             tokio::time::sleep(WRITE_TIME / STEPS).await;
-            answers = answers.max(place.answers());
+            answers = answers.max(place.answers.get());
         }
         let now = taken.get().unwrap_or_default();
         owed = (owed + WRITE_MIN / answers).saturating_sub(now - before);
@@ -111,7 +111,7 @@ pub(super) async fn serve<S: HttpService>(
     line.is_opaque();
     // All answers share one socket, so `ConnectionSocket` cannot know which of them waits: the time for whole answers
     // holds for each of them.
-    line.answers_whole(true);
+    line.is_whole.set(true);
     let streams = Streams {
         tasks: Rc::default(),
         place: Rc::clone(&life.place),
@@ -150,15 +150,7 @@ pub(super) async fn serve<S: HttpService>(
         () = reached(&mut phase, RequestPhase::Stopping) => {
             // Requests that come from now on are refused in a way that lets the client send them again.
             connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                biased;
-                ended = connection.as_mut() => ended,
-                // Can be dropped: it only reads a value.
-                () = reached(&mut phase, RequestPhase::Refusing) => {
-                    life.ending.refuse();
-                    connection.await
-                }
-            }
+            connection.await
         }
     };
     if let Err(error) = ended {

@@ -3,12 +3,14 @@
 use super::request::short;
 use super::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
+use fnd_wire::ids::FunctionName;
 use fnd_wire::units::parse_duration;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// The parameters of a request.
+#[derive(Default)]
 pub(crate) struct Query(Vec<(String, String)>);
 
 impl Query {
@@ -74,6 +76,13 @@ impl Query {
             .next()
             .map(|value| parse(value).ok_or_else(|| wrong(name, expected, value)))
             .transpose()
+    }
+
+    /// Returns the function that `function` names.
+    pub(crate) fn function(&self) -> Result<Option<FunctionName>, Refusal> {
+        self.get("function", "the name of a function", |text| {
+            FunctionName::new(text).ok()
+        })
     }
 
     /// Returns a switch: `1` or `true`, `0` or `false`; absent means off.

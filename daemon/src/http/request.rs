@@ -168,19 +168,19 @@ impl IncomingRequest {
         gathering.announce(body.size_hint().exact().unwrap_or(0));
         let mut clock = BodyClock::start(self.pace);
         while let Some(data) = clock.next_data(&mut body).await? {
-            if gathering.size() + data.len() as u64 > limit {
+            let size = data.len() as u64;
+            let kept = if gathering.size() + size > limit {
+                Err(too_large(limit, limit_name))
+            } else if share.as_deref_mut().is_some_and(|share| !share.take(size)) {
+                Err(refuse_for_now(Code::Unavailable, TOO_MUCH))
+            } else {
+                let pushed = gathering.push(&data, share.as_deref()).await;
+                pushed.map_err(|error| no_room("the body", &error))
+            };
+            if let Err(refusal) = kept {
                 // Put back, so that `discard` can read the rest and the sender gets the answer.
                 self.body.body.replace(Some(body));
-                return Err(too_large(limit, limit_name));
-            }
-            let size = data.len() as u64;
-            if share.as_deref_mut().is_some_and(|share| !share.take(size)) {
-                self.body.body.replace(Some(body));
-                return Err(refuse_for_now(Code::Unavailable, TOO_MUCH));
-            }
-            if let Err(error) = gathering.push(&data, share.as_deref()).await {
-                self.body.body.replace(Some(body));
-                return Err(no_room("the body", &error));
+                return Err(refusal);
             }
         }
         Ok(gathering.finish())

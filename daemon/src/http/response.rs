@@ -6,9 +6,10 @@ use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::records::RunResult;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -62,7 +63,7 @@ pub(crate) fn refuse_for_now(code: Code, detail: impl Into<String>) -> Refusal {
 static FAILURES: AtomicU64 = AtomicU64::new(1);
 
 /// Returns the refusal for an operation that failed in fnd; only the journal shows the details.
-pub(crate) fn internal(operation: &str, error: &dyn std::fmt::Display) -> Refusal {
+pub(crate) fn internal(operation: &str, error: &dyn Display) -> Refusal {
     let request = FAILURES.fetch_add(1, Ordering::Relaxed);
     tracing::error!(request, "failed to {operation}: {error}");
     refuse(
@@ -109,6 +110,18 @@ pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answ
     response
 }
 
+/// Returns an answer with another status.
+pub(crate) fn with_status(mut answer: Answered, status: StatusCode) -> Answered {
+    *answer.status_mut() = status;
+    answer
+}
+
+/// Returns an answer with a version in `ETag`.
+pub(crate) fn with_tag(mut answer: Answered, version: &dyn Display) -> Answered {
+    answer.headers_mut().insert(ETAG, header(&format!("\"{version}\"")));
+    answer
+}
+
 /// Returns a value as JSON.
 ///
 /// # Errors
@@ -125,7 +138,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
 ///
 /// # Errors
 /// As of [`json`].
-pub(crate) async fn long_json<T: Serialize + Send + 'static>(list: T, items: usize) -> Result<Answered, Refusal> {
+pub(crate) async fn long_json<T: Serialize + Send + 'static>(items: usize, list: T) -> Result<Answered, Refusal> {
     if items <= ITEMS_HERE {
         return json(&list);
     }

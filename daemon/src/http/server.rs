@@ -92,6 +92,7 @@ pub(crate) fn serve<S: HttpService>(
 async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<S>, mut stop: watch::Receiver<bool>) {
     let mut tasks = JoinSet::new();
     let (phase, _) = watch::channel(RequestPhase::Serving);
+    let ending = Rc::<ServerEnding>::default();
     let mut in_turn = 0;
     loop {
         if in_turn == ACCEPTED_PER_TURN {
@@ -106,7 +107,8 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
                     match service.admit(&accepted) {
                         Ok((caller, place)) => {
                             let limits = service.limits();
-                            let life = Life { service: Rc::clone(&service), caller, place, limits, ending: ServerEnding::default() };
+                            let (service, ending) = (Rc::clone(&service), Rc::clone(&ending));
+                            let life = Life { service, caller, place, limits, is_last: Cell::default(), ending };
                             tasks.spawn_local(connection(accepted, life, phase.subscribe()));
                         }
                         // A refused client gets no task that waits for it: such tasks would use the descriptors and the
@@ -137,6 +139,9 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
         (RequestPhase::Refusing, LAST_WORDS),
     ] {
         phase.send_replace(next);
+        if next == RequestPhase::Refusing {
+            ending.refuse();
+        }
         let answered = async { while tasks.join_next().await.is_some() {} };
         if timeout(time, answered).await.is_ok() {
             return;
@@ -158,21 +163,21 @@ pub(super) struct Life<S: HttpService> {
     pub(super) caller: S::Caller,
     pub(super) place: Rc<HttpConnection>,
     pub(super) limits: HttpLimits,
-    pub(super) ending: ServerEnding,
-}
-
-/// How far the server's stop is, for the requests of a connection.
-#[derive(Debug, Default)]
-pub(super) struct ServerEnding {
     /// Whether the next answer is the last one.
     is_last: Cell<bool>,
+    ending: Rc<ServerEnding>,
+}
+
+/// The end of the server, for the requests of all connections.
+#[derive(Debug, Default)]
+struct ServerEnding {
     /// Whether requests without an answer are refused.
     refuses: Cell<bool>,
     changed: Notify,
 }
 
 impl ServerEnding {
-    pub(super) fn refuse(&self) {
+    fn refuse(&self) {
         // `notify_waiters` wakes only the requests that wait now. The flag is for those that ask later. All of them run
         // on one thread, so nothing comes between a check of the flag and the wait.
         self.refuses.set(true);
@@ -195,7 +200,7 @@ impl<S: HttpService> Life<S> {
         let busy = self.place.busy();
         name_host(&mut request);
         // HTTP/1.0 has no chunks: an answer whose length is unknown ends when its connection closes.
-        line.answers_by_closing(request.version() == Version::HTTP_10);
+        line.by_closing.set(request.version() == Version::HTTP_10);
         let wrong = line.next_request().or_else(|| wrong_host(&request));
         let mut answer = match wrong {
             Some(wrong) => malformed(wrong),
@@ -206,7 +211,7 @@ impl<S: HttpService> Life<S> {
                 // Boxed, because hyper keeps the memory of the future of a request as long as its connection.
                 answer = Box::pin(self.service.answer(&self.caller, request)) => answer,
                 // Only waits.
-                () = self.ending.refuses() => stopping(),
+                () = self.ending.refuses() => problem(&response::stopping()),
             },
         };
         if let Some(tunnel) = answer.body_mut().take_tunnel() {
@@ -215,16 +220,16 @@ impl<S: HttpService> Life<S> {
             line.switches(tunnel, busy);
             return Ok(answer);
         }
-        if self.ending.is_last.get() {
+        if self.is_last.get() {
             answer
                 .headers_mut()
                 .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         // The answers of HTTP/2 share a connection, so it can't follow one of them; `http2::serve` has set this.
-        if line.is_http2() {
+        if line.is_http2.get() {
             http2::count_taken(answer.body_mut());
         } else {
-            line.answers_whole(answer.body().is_whole());
+            line.is_whole.set(answer.body().is_whole());
         }
         answer.body_mut().hold(busy);
         Ok(answer)
@@ -287,8 +292,9 @@ async fn connection<S: HttpService>(
         () = line.hung_up(&life.place) => return,
         // Can be dropped: it only waits, and then checks.
         () = time_is_up(&line, &life.place, &limits) => {
-            if !line.was_heard() {
-                life.place.was_silent();
+            if !line.heard.get() {
+                let silent = &life.place.all.silent;
+                silent.set(silent.get() + 1);
             }
             return;
         }
@@ -296,22 +302,14 @@ async fn connection<S: HttpService>(
         () = reached(&mut phase, RequestPhase::Stopping) => {
             // `graceful_shutdown` waits until below, because it closes an idle connection at once. The bytes of a
             // request may be on their way, and their sender would get a reset instead of an answer.
-            life.ending.is_last.set(true);
+            life.is_last.set(true);
             tokio::select! {
                 biased;
                 ended = &mut connection => ended,
                 // Only waits. An idle connection is closed by hyper now.
                 () = sleep(limits.last_request_time) => {
                     std::pin::Pin::new(&mut connection).graceful_shutdown();
-                    tokio::select! {
-                        biased;
-                        ended = &mut connection => ended,
-                        // Can be dropped: it only reads a value.
-                        () = reached(&mut phase, RequestPhase::Refusing) => {
-                            life.ending.refuse();
-                            (&mut connection).await
-                        }
-                    }
+                    (&mut connection).await
                 }
             }
         }
@@ -344,15 +342,15 @@ pub(super) async fn time_is_up(line: &ConnectionSocket, place: &HttpConnection, 
     loop {
         sleep_until(next).await;
         let now = Instant::now();
-        if line.is_blocked() {
+        if line.is_blocked.get() {
             // An answer that is not read has a time of its own.
             written = now;
         }
         next = match (limits.single_request_time, place.idle_since()) {
-            (Some(time), _) if line.was_heard() => opened + time,
+            (Some(time), _) if line.heard.get() => opened + time,
             // A head that has begun has a time of its own.
             (None, Some(since)) if !line.is_in_head() => {
-                since.max(written) + if line.was_heard() { limits.idle } else { limits.silence }
+                since.max(written) + if line.heard.get() { limits.idle } else { limits.silence }
             }
             (Some(_), _) => return,
             (None, _) => now + limits.idle,
@@ -384,11 +382,6 @@ fn wrong_host(request: &Request<Incoming>) -> Option<WrongFraming> {
     // in the header, so fnd refuses two different names.
     let target = request.uri().authority()?.as_str().as_bytes();
     (!host.as_bytes().eq_ignore_ascii_case(target)).then_some(WrongFraming::OtherHost)
-}
-
-/// Returns the answer to a request that is not answered because the server stops.
-fn stopping() -> Answered {
-    problem(&response::stopping())
 }
 
 /// Returns the answer to a request whose host, beginning or end is ambiguous; the connection ends with this answer.

@@ -17,8 +17,10 @@ use tokio::time::Interval;
 pub(super) trait Chunks: Debug {
     /// Returns the next piece; nothing after the last one.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>>;
-    /// Returns whether no piece follows.
-    fn is_over(&self) -> bool;
+    /// Returns whether it is known that no piece follows.
+    fn is_over(&self) -> bool {
+        false
+    }
     /// Returns whether the body continues until its reader leaves.
     fn is_endless(&self) -> bool {
         false
@@ -79,7 +81,7 @@ pub(crate) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
 /// Returns an answer that sends a file as it comes. If reading it breaks off, the body is shorter than announced, which
 /// the client notices.
 pub(crate) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receiver<Vec<u8>>) -> Answered {
-    let mut response = Response::new(Body::stream(File { bytes, over: false }));
+    let mut response = Response::new(Body::stream(File { bytes }));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CONTENT_LENGTH, size.into());
@@ -89,18 +91,11 @@ pub(crate) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receive
 #[derive(Debug)]
 struct File {
     bytes: mpsc::Receiver<Vec<u8>>,
-    over: bool,
 }
 
 impl Chunks for File {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        let piece = ready!(self.bytes.poll_recv(cx));
-        self.over = piece.is_none();
-        Poll::Ready(piece)
-    }
-
-    fn is_over(&self) -> bool {
-        self.over
+        self.bytes.poll_recv(cx)
     }
 }
 

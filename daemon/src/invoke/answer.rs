@@ -195,11 +195,7 @@ fn choose(ended: &Ended<'_>, (chosen, kept): (&Response, Option<&RunResult>), an
 fn queued(id: InvocationId, route: Option<&Route>) -> Result<Answered, Refusal> {
     let mut response = match route.and_then(|route| route.entry.answer.as_ref()) {
         Some(chosen) => chosen_answer(chosen),
-        None => {
-            let mut response = response::json(&fnd_core::api::Queued { id })?;
-            *response.status_mut() = StatusCode::ACCEPTED;
-            response
-        }
+        None => response::with_status(response::json(&fnd_core::api::Queued { id })?, StatusCode::ACCEPTED),
     };
     // A path of the API is not reachable at the public listener.
     if route.is_none() {

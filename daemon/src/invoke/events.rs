@@ -4,7 +4,7 @@ use super::payload::trace;
 use super::refusal::rejected;
 use crate::backend::{Backend, EventOrigin, NewEvent, NotPublished};
 use crate::http::request::{IncomingRequest, bytes_of, short};
-use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now};
+use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now, with_status};
 use crate::metrics::EventOutcome;
 use crate::triggers::nats::PublishFailed;
 use fnd_core::api::problem::Code;
@@ -97,12 +97,11 @@ pub(crate) async fn accept(
     let accepted: Vec<_> = accepted
         .map(|(id, delivered)| EventAccepted { id, delivered })
         .collect();
-    let mut answer = match accepted.as_slice() {
+    let answer = match accepted.as_slice() {
         [one] if !is_batch => json(one)?,
         _ => json(&BatchAccepted { events: accepted })?,
     };
-    *answer.status_mut() = StatusCode::ACCEPTED;
-    Ok(answer)
+    Ok(with_status(answer, StatusCode::ACCEPTED))
 }
 
 fn new_event(event: CloudEvent, trace: Option<&Trace>, (body, held): (&Data, impl Fn(Vec<u8>) -> Data)) -> NewEvent {

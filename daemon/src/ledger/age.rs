@@ -5,7 +5,8 @@
 //! until it has been ahead for [`BELIEVED_AFTER`], measured by the monotonic clock and across restarts. Until then no
 //! record is forgotten because of its age. A clock that is behind makes no record old.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use super::meta;
+use rusqlite::Connection;
 use std::time::Duration;
 
 /// How far ahead of the newest known time the clock is trusted at once. This covers a node that last ran yesterday, and
@@ -89,9 +90,14 @@ impl Age {
             return Ok(());
         }
         let step = db.unchecked_transaction()?;
-        write(&step, KNOWN, Some(self.known_ms))?;
-        let ahead_ms = |ahead: Duration| u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX);
-        write(&step, AHEAD, self.ahead.map(ahead_ms))?;
+        meta::set(&step, KNOWN, &self.known_ms.to_string())?;
+        match self.ahead {
+            Some(ahead) => {
+                let ahead_ms = u64::try_from(ahead.as_millis()).unwrap_or(u64::MAX);
+                meta::set(&step, AHEAD, &ahead_ms.to_string())?;
+            }
+            None => meta::remove(&step, AHEAD)?,
+        }
         step.commit()?;
         self.stored = Some((self.known_ms, self.ahead));
         Ok(())
@@ -99,23 +105,8 @@ impl Age {
 }
 
 fn read(db: &Connection, key: &str) -> rusqlite::Result<Option<u64>> {
-    let sql = "SELECT value FROM meta WHERE key = ?1";
-    let text: Option<String> = db.query_row(sql, [key], |row| row.get(0)).optional()?;
     // Ignore a value that is not a number.
-    Ok(text.and_then(|text| text.parse().ok()))
-}
-
-fn write(db: &Connection, key: &str, value: Option<u64>) -> rusqlite::Result<()> {
-    match value {
-        Some(value) => {
-            let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-            db.execute(sql, (key, value.to_string()))?;
-        }
-        None => {
-            db.execute("DELETE FROM meta WHERE key = ?1", [key])?;
-        }
-    }
-    Ok(())
+    Ok(meta::get(db, key)?.and_then(|text| text.parse().ok()))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The invocations whose end somebody has asked for, until they have ended. Each is a row of `meta`: there are few at a time, and
 //! they need no table.
 
+use super::meta;
 use super::rows::{UNFINISHED, blob};
+use crate::database;
 use fnd_wire::ids::InvocationId;
-use rusqlite::{Connection, OptionalExtension as _, Result, params};
+use rusqlite::{Connection, Result, params};
 
 /// The beginning of their keys.
 const PREFIX: &str = "cancelled ";
@@ -15,10 +17,7 @@ const LAST: &str = "last cancellation looked at";
 
 /// Stores that an invocation is to end.
 pub(super) fn store(db: &Connection, id: InvocationId) -> Result<()> {
-    let last: Option<String> = db
-        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
-        .query_row([LAST], |row| row.get(0))
-        .optional()?;
+    let last = meta::get(db, LAST)?;
     let next: Vec<InvocationId> = after(db, last.as_deref().unwrap_or(PREFIX), LOOKED_AT)?;
     let sql = format!("SELECT 1 FROM invocation WHERE id = ?1 AND {UNFINISHED}");
     for earlier in &next {
@@ -26,18 +25,15 @@ pub(super) fn store(db: &Connection, id: InvocationId) -> Result<()> {
             forget(db, *earlier)?;
         }
     }
-    let mut set = db.prepare_cached("INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)")?;
     // After the last row comes the first one.
     let last = next.get(LOOKED_AT - 1).map_or_else(|| PREFIX.to_owned(), |id| key(*id));
-    set.execute([LAST, &last])?;
-    set.execute([key(id).as_str(), ""]).map(drop)
+    meta::set(db, LAST, &last)?;
+    meta::set(db, &key(id), "")
 }
 
 /// Forgets it: the invocation has ended.
 pub(super) fn forget(db: &Connection, id: InvocationId) -> Result<()> {
-    db.prepare_cached("DELETE FROM meta WHERE key = ?1")?
-        .execute([key(id)])
-        .map(drop)
+    meta::remove(db, &key(id))
 }
 
 /// Reads all of them, oldest first.
@@ -48,14 +44,10 @@ pub(super) fn all(db: &Connection) -> Result<Vec<InvocationId>> {
 /// Reads the invocations whose keys come after a key, oldest first, at most `most`.
 fn after(db: &Connection, last: &str, most: usize) -> Result<Vec<InvocationId>> {
     let sql = "SELECT key FROM meta WHERE key GLOB 'cancelled *' AND key > ?1 ORDER BY key LIMIT ?2";
-    let mut statement = db.prepare_cached(sql)?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let keys = statement.query_map(params![last, most], |row| row.get::<_, String>(0))?;
-    let id = |key: Result<String>| match key {
-        Ok(key) => InvocationId::parse(key.strip_prefix(PREFIX)?).map(Ok),
-        Err(error) => Some(Err(error)),
-    };
-    keys.filter_map(id).collect()
+    let keys: Vec<String> = database::all(db, sql, params![last, most], |row| row.get(0))?;
+    let id = |key: &String| InvocationId::parse(key.strip_prefix(PREFIX)?);
+    Ok(keys.iter().filter_map(id).collect())
 }
 
 fn key(id: InvocationId) -> String {

@@ -3,9 +3,8 @@
 use super::notices::Notices;
 use super::retention::Retention;
 use fnd_core::data::Data;
-use fnd_core::records::FileMark;
 use fnd_core::records::outcome::Trigger;
-use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord};
+use fnd_core::records::{Accepted, AttemptRecord, FileMark, InvocationRecord};
 use fnd_core::run::{Delivered, EventShares, Shares};
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::RunContent;
@@ -15,6 +14,14 @@ use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The user who has disabled a function, and when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DisabledBy {
+    pub uid: u32,
+    /// Unix milliseconds.
+    pub since_ms: u64,
+}
 
 /// A command to store: one for each storing action of the supervisor, and the records of the catalog.
 #[derive(Debug, Clone)]
@@ -42,8 +49,8 @@ pub enum LedgerCommand {
     /// Whether a user has disabled a function.
     StoreEnabled {
         function: FunctionName,
-        /// Whether the function is enabled.
-        enabled: bool,
+        /// Absent: the function is enabled.
+        disabled: Option<DisabledBy>,
     },
     /// The marks of a function's schedules, in place of those that are stored.
     StoreMarks(Marks),
@@ -178,6 +185,7 @@ impl LedgerCommand {
 
     /// Returns roughly the memory that the command holds.
     pub(super) fn size(&self) -> usize {
+        let data = |data: Option<&Data>| usize::try_from(data.map_or(0, Data::size)).unwrap_or(usize::MAX);
         let headers = |headers: &[(String, String)]| headers.iter().map(|(n, v)| n.len() + v.len() + 64).sum::<usize>();
         let result = |record: &InvocationRecord| {
             let result = record.result.as_ref();
@@ -187,48 +195,31 @@ impl LedgerCommand {
         512 + match self {
             Self::Store(accepted) => {
                 let payload = &accepted.payload;
-                let request = payload
-                    .request
-                    .as_deref()
-                    .map_or(0, |request| headers(&request.headers));
-                let data = payload.data.as_ref().map_or(0, Data::size);
+                let request = payload.request.as_deref();
+                let request = request.map_or(0, |request| headers(&request.headers));
                 let marks = FILE_MARK * accepted.files.len();
-                usize::try_from(data)
-                    .unwrap_or(usize::MAX)
-                    .saturating_add(request + marks)
+                data(payload.data.as_ref()).saturating_add(request + marks)
             }
             // The shares of an event have their data and their cause in common.
             Self::Publish { shares, .. } => {
                 let of_event = |event: &EventShares| {
                     let mut each = event.accepted.iter().chain(&event.skipped);
-                    let data = each.next().and_then(|accepted| accepted.payload.data.as_ref());
+                    let first = each.next().and_then(|accepted| accepted.payload.data.as_ref());
                     let count = event.accepted.len() + event.skipped.len();
-                    let data = usize::try_from(data.map_or(0, Data::size)).unwrap_or(usize::MAX);
-                    data.saturating_add(512 * count)
+                    data(first).saturating_add(512 * count)
                 };
                 shares.events.iter().map(of_event).fold(0, usize::saturating_add)
             }
             Self::Record(attempt, record) => attempt.message.len() + record.message.len() + result(record),
             Self::Update(record) => record.message.len() + result(record),
-            Self::Claim(..)
-            | Self::Messages(_)
-            | Self::Withdraw(_)
-            | Self::Supersede { .. }
-            | Self::MakeDurable { .. }
-            | Self::StoreEnabled { .. }
-            | Self::DiscardDeadLetter(_)
-            | Self::StorePaused { .. }
-            | Self::FollowLater(_)
-            | Self::Followed(_)
-            | Self::HookFailed(_)
-            | Self::Cancel(_) => 0,
             Self::StoreAlert { health, .. } => health.as_ref().map_or(0, String::len),
             Self::StoreReleases { releases, .. } => releases.as_ref().map_or(0, String::len),
             Self::Together(parts) | Self::Change { parts, .. } => parts.iter().map(Self::size).sum(),
             Self::StoreMarks(marks) => marks.marks.iter().map(|mark| mark.key.len() + 64).sum(),
             Self::Files(FileMemory::Marks(_, marks)) => FILE_MARK * marks.len(),
-            Self::Files(_) => 0,
             Self::StoreVersions { installed, .. } => size_of_val(installed.as_slice()),
+            // All others are a few numbers and names.
+            _ => 0,
         }
     }
 }
@@ -337,6 +328,7 @@ pub(super) const BATCH_MAX: usize = 1024;
 const GATHER: Duration = Duration::from_millis(50);
 
 /// The queue from all other threads to the writer's thread.
+#[derive(Default)]
 pub(super) struct CommandQueue {
     inner: Mutex<InnerQueue>,
     arrived: Condvar,
@@ -344,7 +336,7 @@ pub(super) struct CommandQueue {
 }
 
 #[derive(Default)]
-struct InnerQueue {
+pub(super) struct InnerQueue {
     /// The commands, each with its time of arrival.
     waiting: VecDeque<(Instant, LedgerCommand)>,
     bytes: usize,
@@ -353,13 +345,13 @@ struct InnerQueue {
     stopped: bool,
     /// A new retention, until the writer has taken it.
     retention: Option<Box<Retention>>,
-    figures: Figures,
+    pub(super) figures: Figures,
     /// Time of arrival of the oldest command that the writer has taken and not stored.
-    in_hand: Option<Instant>,
+    pub(super) in_hand: Option<Instant>,
     /// Number of commands that were ever accepted, and that were ever tried.
     submitted: u64,
     tried: u64,
-    health: WriterHealth,
+    pub(super) health: WriterHealth,
 }
 
 /// Returns the time since then.
@@ -383,15 +375,7 @@ pub(super) struct Batch {
 }
 
 impl CommandQueue {
-    pub(super) fn new() -> Self {
-        Self {
-            inner: Mutex::default(),
-            arrived: Condvar::new(),
-            tried: Condvar::new(),
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, InnerQueue> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, InnerQueue> {
         // Each change below is complete before anything can panic, so a poisoned mutex is still consistent.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -429,25 +413,25 @@ impl CommandQueue {
     ///
     /// With `failing`, a write has to be retried. Returns after `pause` at the latest.
     pub(super) fn wait(&self, failing: bool, pause: Duration) {
-        let mut inner = self.lock();
-        if failing {
-            // A command with a waiting caller ends the pause early: while writes fail, it is refused at once.
-            let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent;
-            drop(self.arrived.wait_timeout_while(inner, pause, idle));
-        } else {
-            let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent && inner.waiting.is_empty();
-            inner = self
-                .arrived
-                .wait_timeout_while(inner, pause, idle)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+        // A command with a waiting caller ends the pause early. While writes fail, it is refused at once, and others do not end the pause.
+        let inner = self.wait_while(self.lock(), pause, |waiting| failing || waiting == 0);
+        if !failing {
             // Commands that arrived while the writer was forgetting have already gathered for that time.
             let left = GATHER.saturating_sub(inner.age());
-            let gathering = |inner: &mut InnerQueue| {
-                !inner.stopped && !inner.urgent && (1..BATCH_MAX).contains(&inner.waiting.len())
-            };
-            drop(self.arrived.wait_timeout_while(inner, left, gathering));
+            drop(self.wait_while(inner, left, |waiting| (1..BATCH_MAX).contains(&waiting)));
         }
+    }
+
+    /// Waits until a command is urgent, or the queue is stopped, or the number of waiting commands is another one; at most for `limit`.
+    fn wait_while<'a>(
+        &self,
+        inner: MutexGuard<'a, InnerQueue>,
+        limit: Duration,
+        goes_on: impl Fn(usize) -> bool,
+    ) -> MutexGuard<'a, InnerQueue> {
+        let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent && goes_on(inner.waiting.len());
+        let waited = self.arrived.wait_timeout_while(inner, limit, idle);
+        waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Takes the commands that wait, at most `most` of them.
@@ -502,16 +486,6 @@ impl CommandQueue {
         drop(self.tried.wait_timeout_while(inner, limit, behind));
     }
 
-    /// Counts a write that failed.
-    pub(super) fn failed(&self) {
-        self.lock().health.failed += 1;
-    }
-
-    /// Notes that the writer holds no command that is not stored.
-    pub(super) fn is_even(&self) {
-        self.lock().in_hand = None;
-    }
-
     /// Returns how long the oldest command that is not stored has waited for the disk.
     pub(super) fn age(&self) -> Duration {
         let inner = self.lock();
@@ -525,21 +499,12 @@ impl CommandQueue {
         inner.health.hold = hold;
     }
 
-    /// Counts commands that were given up.
-    pub(super) fn lose(&self, count: u64) {
-        self.lock().health.lost += count;
-    }
-
     /// Returns whether the writer has time to forget: no caller waits, commands that gather may gather on, and there is
     /// neither a new retention nor a stop.
     pub(super) fn leaves_time(&self) -> bool {
         let inner = self.lock();
         let gathers = !inner.urgent && inner.waiting.len() < BATCH_MAX && inner.age() < GATHER;
         (inner.waiting.is_empty() || gathers) && inner.retention.is_none() && !inner.stopped
-    }
-
-    pub(super) fn set_forgetting(&self, forgetting: Forgetting) {
-        self.lock().health.forgetting = forgetting;
     }
 
     /// Passes a new retention to the writer.
@@ -549,22 +514,6 @@ impl CommandQueue {
         inner.retention = Some(retention);
         inner.urgent = true;
         self.arrived.notify_one();
-    }
-
-    pub(super) fn figures(&self) -> Figures {
-        self.lock().figures.clone()
-    }
-
-    pub(super) fn dead_letters_of(&self, function: &FunctionName) -> u64 {
-        self.lock().figures.dead_letters.get(function).copied().unwrap_or(0)
-    }
-
-    pub(super) fn set_figures(&self, figures: Figures) {
-        self.lock().figures = figures;
-    }
-
-    pub(super) fn health(&self) -> WriterHealth {
-        self.lock().health.clone()
     }
 
     /// Tells the writer to write the queued commands and to end.

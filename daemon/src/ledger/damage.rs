@@ -4,7 +4,7 @@ use super::notices::Notices;
 use super::salvage::{self, Salvaged};
 use super::{FILE, OpenError, Site, lost_commits};
 use crate::database::Replacement;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The end of the message if the state that was read may be older than the last one.
 const QUEUE_WAITS: &str = "; until then queued work waits, because some of it may have run";
@@ -33,11 +33,8 @@ pub(super) fn set_aside(Site { state, run, .. }: Site<'_>, detail: &str) -> Resu
     };
     // The notices are stored before the new database gets its name: no start may accept durable work without them.
     notices.set(&part).map_err(|source| OpenError::of(&part, source))?;
-    let failed = |source| OpenError::SetAside {
-        path: part.clone(),
-        source,
-    };
-    replacement.complete(now_ms).map_err(failed)?;
+    let completed = replacement.complete(now_ms);
+    completed.map_err(|source| OpenError::set_aside(&part, source))?;
     tracing::error!("{note}");
     if let Some(hold) = hold {
         tracing::error!("durable work is refused: {hold}");
@@ -46,16 +43,10 @@ pub(super) fn set_aside(Site { state, run, .. }: Site<'_>, detail: &str) -> Resu
 }
 
 fn in_words(salvaged: &Salvaged, detail: &str, aside: &Path) -> String {
-    let Salvaged {
-        invocations,
-        unfinished,
-        damaged,
-        ..
-    } = salvaged;
-    let all = if damaged.is_empty() {
-        "no table has lost a row".to_owned()
-    } else {
-        format!("rows may be missing in: {}", damaged.join(", "))
+    let (invocations, unfinished) = (salvaged.invocations, salvaged.unfinished);
+    let all = match &salvaged.damaged[..] {
+        [] => "no table has lost a row".to_owned(),
+        damaged => format!("rows may be missing in: {}", damaged.join(", ")),
     };
     format!(
         "the ledger was damaged ({detail}) and was set aside as `{}`: {invocations} invocations were read from it, {unfinished} of \
@@ -70,13 +61,6 @@ fn in_words(salvaged: &Salvaged, detail: &str, aside: &Path) -> String {
 /// [`OpenError::SetAside`].
 pub(super) fn finish(state: &Path) -> Result<(), OpenError> {
     let replacement = Replacement::of(state, FILE);
-    replacement.finish().map_err(|source| OpenError::SetAside {
-        path: replacement.path(),
-        source,
-    })
-}
-
-/// Returns the damaged databases that were set aside, oldest first.
-pub(super) fn asides(state: &Path) -> Vec<PathBuf> {
-    Replacement::of(state, FILE).asides()
+    let finished = replacement.finish();
+    finished.map_err(|source| OpenError::set_aside(&replacement.path(), source))
 }

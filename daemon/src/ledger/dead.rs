@@ -10,7 +10,7 @@ use crate::free_space::{BYTES_LOW, FreeSpace};
 use fnd_core::api::{DeadLetter, InvocationView};
 use fnd_core::records::InvocationFilter;
 use fnd_wire::ids::InvocationId;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use std::fs::File;
 use std::path::Path;
 
@@ -36,10 +36,8 @@ impl LedgerReader {
             let page = list(db, &InvocationFilter { dead: true, ..filter })?;
             let letter = |record| letter(db, InvocationView::of(record), SHOWN.0);
             let letters = page.records.iter().map(letter).collect::<rusqlite::Result<_>>()?;
-            Ok(DeadPage {
-                letters,
-                next: page.next,
-            })
+            let next = page.next;
+            Ok(DeadPage { letters, next })
         })
         .await
     }
@@ -51,10 +49,9 @@ impl LedgerReader {
     pub async fn dead_letter(&self, id: InvocationId) -> Result<Option<DeadLetter>, QueryError> {
         self.ask(move |db| {
             let sql = format!("SELECT {RECORD} FROM invocation WHERE id = ?1 AND dead = 1");
-            let record = db.query_row(&sql, [blob(id)], rows::record).optional()?;
-            record
-                .map(|record| letter(db, InvocationView::of(&record), SHOWN.1))
-                .transpose()
+            let record = database::first(db, &sql, [blob(id)], rows::record)?;
+            let letter = record.map(|record| letter(db, InvocationView::of(&record), SHOWN.1));
+            letter.transpose()
         })
         .await
     }

@@ -4,8 +4,9 @@ use super::query::{LedgerReader, QueryError};
 use super::rows::int;
 use super::store::{json, store};
 use super::store_error::StoreError;
+use crate::database::{self, execute};
 use fnd_core::run::{Delivered, Shares};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -33,11 +34,8 @@ pub(super) fn publish(
             // An event that no function has accepted may come again: nothing would run twice.
             if !event.accepted.is_empty() {
                 let sql = "INSERT OR REPLACE INTO event (key, accepted_ms, delivered) VALUES (?1, ?2, ?3)";
-                db.prepare_cached(sql)?.execute(params![
-                    &*event.key,
-                    int(shares.accepted_ms),
-                    json(&event.delivered)
-                ])?;
+                let delivered = json(&event.delivered);
+                execute(db, sql, params![&*event.key, int(shares.accepted_ms), delivered])?;
             }
         }
         known.push(delivered);
@@ -45,7 +43,7 @@ pub(super) fn publish(
     let sql =
         "DELETE FROM event WHERE key IN (SELECT key FROM event WHERE accepted_ms < ?1 ORDER BY accepted_ms LIMIT ?2)";
     let forgets = FORGET_EACH.saturating_mul(shares.events.len());
-    db.prepare_cached(sql)?.execute(params![int(since_ms), forgets])?;
+    execute(db, sql, params![int(since_ms), forgets])?;
     earlier.insert(shares.number, known);
     Ok(())
 }
@@ -74,10 +72,7 @@ impl LedgerReader {
 
 fn remembered(db: &Connection, key: &str, since_ms: u64) -> rusqlite::Result<Option<Delivered>> {
     let sql = "SELECT delivered FROM event WHERE key = ?1 AND accepted_ms >= ?2";
-    let text: Option<String> = db
-        .prepare_cached(sql)?
-        .query_row(params![key, int(since_ms)], |row| row.get(0))
-        .optional()?;
+    let text: Option<String> = database::first(db, sql, params![key, int(since_ms)], |row| row.get(0))?;
     // An unreadable answer still says that the event was accepted.
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_default()))
 }

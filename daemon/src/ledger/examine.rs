@@ -7,25 +7,19 @@
 
 use super::in_flight::{self, InFlightFigures};
 use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, rows, schema};
-use crate::database::{keep_log_on_close, lost_commits_beside_fnd};
-use fnd_core::verify_report::{Examined, FindingLevel, LedgerFinding};
+use crate::database::{self, REPAIR, Replacement, damage_finding, finding, lost_commits_beside_fnd};
+use fnd_core::verify_report::{Examined, FindingLevel};
 use fnd_manifest::settings::OnDamage;
-use rusqlite::Connection;
 use std::path::Path;
 
-fn finding(level: FindingLevel, check: &str, what: impl Into<String>) -> LedgerFinding {
-    LedgerFinding {
-        level,
-        check: check.to_owned(),
-        what: what.into(),
-        fix: None,
-    }
+/// The word of the findings about the database.
+const CHECK: &str = "ledger";
+
+fn add(examined: &mut Examined, level: FindingLevel, what: String, fix: Option<String>) {
+    examined.findings.push(finding(level, CHECK, what, fix));
 }
 
-const REPAIR: &str = "fndctl verify --repair";
-
 /// Checks the ledger of a site, and repairs it if requested.
-#[must_use]
 pub fn site(site: Site<'_>, repair: bool) -> Examined {
     // Held until the end, so that no fnd starts in the meantime.
     let lock = lock_state(site.state);
@@ -35,7 +29,7 @@ pub fn site(site: Site<'_>, repair: bool) -> Examined {
     };
     if let Err(error @ LockError::Io { .. }) = &lock {
         let what = format!("{error}: {}", crate::chain(error));
-        examined.findings.push(finding(FindingLevel::Error, "ledger", what));
+        add(&mut examined, FindingLevel::Error, what, None);
         return examined;
     }
     if repair {
@@ -43,14 +37,11 @@ pub fn site(site: Site<'_>, repair: bool) -> Examined {
     }
     let path = site.state.join(FILE);
     report(&path, with_its_log(site, &path), &mut examined);
-    for aside in damage::asides(site.state) {
-        let what = format!("`{}` is a damaged ledger that was set aside", aside.display());
-        let mut found = finding(FindingLevel::Ok, "ledger", what);
-        found.fix = Some(format!(
-            "keep it elsewhere if it is needed, then: rm {}",
-            aside.display()
-        ));
-        examined.findings.push(found);
+    for aside in Replacement::of(site.state, FILE).asides() {
+        let aside = aside.display();
+        let what = format!("`{aside}` is a damaged ledger that was set aside");
+        let fix = format!("keep it elsewhere if it is needed, then: rm {aside}");
+        add(&mut examined, FindingLevel::Ok, what, Some(fix));
     }
     slots(site, &mut examined);
     examined
@@ -69,36 +60,23 @@ fn mend(site: Site<'_>, examined: &mut Examined) {
             Ok(Some(detail)) => examined.repaired.push(format!(
                 "set the damaged ledger aside ({detail}); all that can be read is in a new one"
             )),
-            Err(error) => {
-                examined
-                    .findings
-                    .push(finding(FindingLevel::Error, "ledger", crate::chain(&error)));
-                return;
-            }
+            Err(error) => return add(examined, FindingLevel::Error, crate::chain(&error), None),
         }
     }
     if !path.exists() {
         return;
     }
-    let cleared = Connection::open(&path).and_then(|db| {
-        // The record of the end of the log says that the log is there.
-        keep_log_on_close(&db, true)?;
-        db.busy_timeout(std::time::Duration::from_secs(5))?;
-        notices::clear(&db)
-    });
-    match cleared {
-        Ok(cleared) => examined.repaired.extend(
-            [
-                ("confirmed", cleared.note),
-                ("durable work is accepted again; given up", cleared.hold),
-            ]
-            .into_iter()
-            .filter_map(|(what, text)| Some(format!("{what}: {}", text?))),
-        ),
+    match database::open_to_confirm(&path).and_then(|db| notices::clear(&db)) {
+        Ok(cleared) => {
+            let confirmed = cleared.note.map(|note| format!("confirmed: {note}"));
+            let given_up = cleared.hold;
+            let given_up = given_up.map(|hold| format!("durable work is accepted again; given up: {hold}"));
+            examined.repaired.extend(confirmed.into_iter().chain(given_up));
+        }
         // The examination itself reports which damage it is.
         Err(error) => {
             let what = format!("failed to confirm what was set aside: {error}");
-            examined.findings.push(finding(FindingLevel::Error, "ledger", what));
+            add(examined, FindingLevel::Error, what, None);
         }
     }
 }
@@ -111,10 +89,7 @@ pub fn file(path: &Path, examined: &mut Examined) {
 /// Checks the ledger of a site, and whether it has all that was recorded of its log.
 fn with_its_log(site: Site<'_>, path: &Path) -> Result<Option<WholeLedger>, OpenError> {
     match lost_commits_beside_fnd(site.run, path) {
-        Err(source) => Err(OpenError::Log {
-            path: path.into(),
-            source,
-        }),
+        Err(source) => Err(OpenError::log(path, source)),
         Ok(Some(lost)) => Err(OpenError::corrupt(path, lost.what)),
         Ok(None) => whole(path),
     }
@@ -124,7 +99,7 @@ fn report(path: &Path, found: Result<Option<WholeLedger>, OpenError>, examined: 
     match found {
         Ok(None) => {
             let what = format!("there is no `{}`: nothing has run yet", path.display());
-            examined.findings.push(finding(FindingLevel::Ok, "ledger", what));
+            add(examined, FindingLevel::Ok, what, None);
         }
         Ok(Some(counts)) => {
             let what = format!(
@@ -133,39 +108,27 @@ fn report(path: &Path, found: Result<Option<WholeLedger>, OpenError>, examined: 
                 counts.invocations,
                 counts.unfinished.len()
             );
-            examined.findings.push(finding(FindingLevel::Ok, "ledger", what));
+            add(examined, FindingLevel::Ok, what, None);
             examined.rows = Some(counts.invocations + counts.loaded);
             examined.unfinished = counts.unfinished;
+            let fix = || Some(REPAIR.to_owned());
             if let Some(note) = counts.notices.note {
-                let mut found = finding(FindingLevel::Warning, "ledger", note.to_string());
-                found.fix = Some(REPAIR.to_owned());
-                examined.findings.push(found);
+                add(examined, FindingLevel::Warning, note.to_string(), fix());
             }
             if let Some(hold) = counts.notices.hold {
-                let mut found = finding(
-                    FindingLevel::Error,
-                    "ledger",
-                    format!("durable work is refused: {hold}"),
-                );
-                found.fix = Some(REPAIR.to_owned());
-                examined.findings.push(found);
+                let what = format!("durable work is refused: {hold}");
+                add(examined, FindingLevel::Error, what, fix());
             }
         }
-        Err(error) => {
-            let what = match &error {
-                OpenError::Corrupt { path, detail } => format!("`{}` is damaged: {detail}", path.display()),
-                other => crate::chain(other),
-            };
-            let mut found = finding(FindingLevel::Error, "ledger", what);
-            if matches!(error, OpenError::Corrupt { .. }) {
-                found.fix = Some(format!("stop fnd, then: {REPAIR} (or restore a backup)"));
-            }
-            examined.findings.push(found);
+        Err(OpenError::Corrupt { path, detail }) => {
+            examined.findings.push(damage_finding(&path, CHECK, &detail));
         }
+        Err(error) => add(examined, FindingLevel::Error, crate::chain(&error), None),
     }
 }
 
 /// Contents of an undamaged database.
+#[derive(Default)]
 struct WholeLedger {
     invocations: u64,
     loaded: u64,
@@ -184,36 +147,20 @@ fn whole(path: &Path) -> Result<Option<WholeLedger>, OpenError> {
     // All of one moment: fnd may write meanwhile, and counts of two moments differ.
     let db = db.unchecked_transaction().map_err(failed)?;
     schema::check_existing(path, &db)?;
-    let verdict: String = db
-        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
-        .map_err(failed)?;
-    if verdict != "ok" {
-        return Err(OpenError::corrupt(path, verdict));
-    }
+    schema::check_pages(path, &db, "integrity_check")?;
     if !db.table_exists(None, "meta").map_err(failed)? {
         // Created by an fnd that died before its first transaction.
-        return Ok(Some(WholeLedger {
-            invocations: 0,
-            loaded: 0,
-            unfinished: Vec::new(),
-            notices: notices::Notices::default(),
-        }));
+        return Ok(Some(WholeLedger::default()));
     }
     // The next start migrates a ledger of 0.1.0, and reads its rows then.
     let is_current = schema::is_current(&db).map_err(failed)?;
     let unfinished = if is_current {
         let restored = restore::restored(&db).map_err(failed)?;
-        let mut bodies = db.prepare("SELECT data, checksum FROM body").map_err(failed)?;
-        let mut found = bodies.query([]).map_err(failed)?;
-        while let Some(row) = found.next().map_err(failed)? {
-            rows::check_sum(row, 0, 1).map_err(failed)?;
-        }
+        let sql = "SELECT data, checksum FROM body";
+        let _: Vec<()> = database::all(&db, sql, [], |row| rows::check_sum(row, 0, 1)).map_err(failed)?;
         restore::last_runs(&db).map_err(failed)?;
-        restored
-            .unfinished
-            .iter()
-            .map(|found| found.record.id.to_string())
-            .collect()
+        let unfinished = restored.unfinished.iter();
+        unfinished.map(|found| found.record.id.to_string()).collect()
     } else {
         Vec::new()
     };
@@ -232,43 +179,39 @@ fn whole(path: &Path) -> Result<Option<WholeLedger>, OpenError> {
 /// Checks the table of attempts that have begun.
 fn slots(Site { run, .. }: Site<'_>, examined: &mut Examined) {
     let path = run.join(in_flight::FILE);
+    let (level, what) = if examined.running {
+        let what = "it is looked at when fnd has stopped";
+        let what = format!("fnd is running and writes to `{}`: {what}", path.display());
+        (FindingLevel::Unknown, what)
+    } else {
+        slots_of(&path)
+    };
+    examined.findings.push(finding(level, "in-flight", what, None));
+}
+
+fn slots_of(path: &Path) -> (FindingLevel, String) {
     let shown = path.display();
-    let check = "in-flight";
-    if examined.running {
-        let what = format!("fnd is running and writes to `{shown}`: it is looked at when fnd has stopped");
-        examined.findings.push(finding(FindingLevel::Unknown, check, what));
-        return;
-    }
-    let found = match in_flight::inspect(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => finding(
+    match in_flight::inspect(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let what = format!("there is no `{shown}`: nothing has begun since the machine did");
+            (FindingLevel::Ok, what)
+        }
+        Err(error) => (FindingLevel::Unknown, format!("`{shown}` cannot be read: {error}")),
+        Ok(InFlightFigures { filled, unreadable: 0 }) => (
             FindingLevel::Ok,
-            check,
-            format!("there is no `{shown}`: nothing has begun since the machine did"),
-        ),
-        Err(error) => finding(
-            FindingLevel::Unknown,
-            check,
-            format!("`{shown}` cannot be read: {error}"),
-        ),
-        Ok(InFlightFigures { filled, unreadable: 0 }) => finding(
-            FindingLevel::Ok,
-            check,
             format!("`{shown}` names {filled} attempts whose end the ledger may not have; the next start reads them"),
         ),
-        Ok(InFlightFigures { filled, unreadable }) => finding(
+        Ok(InFlightFigures { filled, unreadable }) => (
             FindingLevel::Error,
-            check,
             format!(
                 "{unreadable} slots of `{shown}` cannot be read, {filled} can: what has begun and is in none of these shows as \
                  `interrupted` after the next start"
             ),
         ),
-    };
-    examined.findings.push(found);
+    }
 }
 
 /// Returns the site of an examination: a damaged ledger is replaced only on request.
-#[must_use]
 pub fn site_of<'a>(state: &'a Path, run: &'a Path) -> Site<'a> {
     Site {
         state,

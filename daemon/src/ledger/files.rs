@@ -1,16 +1,16 @@
 //! Stores which contents of watched files are handled, and reads them for the watchers.
 
 use super::query::{LedgerReader, QueryError};
-use super::rows::{blob, int};
+use super::rows::{self, blob, int};
 use super::store_error::StoreError;
-use fnd_core::records::FileMark;
-use fnd_core::records::SeenFile;
+use crate::database::{self, execute};
 use fnd_core::records::outcome::RunState;
+use fnd_core::records::{FileMark, SeenFile};
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::{KnownFile, RunContent};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 use std::sync::Arc;
 
 /// Known files of a page: little memory and few milliseconds for each.
@@ -63,9 +63,7 @@ pub(super) fn store_marks(
             }
             FileMark::Repeated { run } => {
                 let sql = "UPDATE file SET after = ?1 WHERE run = ?2 AND function = ?3";
-                let found = db
-                    .prepare_cached(sql)?
-                    .execute(params![after.map(blob), blob(*run), function.as_str()])?;
+                let found = execute(db, sql, params![after.map(blob), blob(*run), function.as_str()])?;
                 if let (0, Some(id)) = (found, after) {
                     tracing::warn!(
                         FND_FUNCTION = %function, FND_INVOCATION = %id,
@@ -76,8 +74,7 @@ pub(super) fn store_marks(
             }
             FileMark::Gone { directory, inode } => {
                 let sql = "DELETE FROM file WHERE function = ?1 AND directory = ?2 AND inode = ?3";
-                db.prepare_cached(sql)?
-                    .execute(params![function.as_str(), directory, inode.cast_signed()])?;
+                execute(db, sql, params![function.as_str(), directory, inode.cast_signed()])?;
             }
         }
     }
@@ -91,21 +88,16 @@ pub(super) fn store(db: &Connection, memory: &FileMemory) -> Result<(), StoreErr
         FileMemory::Since(function, directories, since_ms) => {
             let sql = "INSERT OR IGNORE INTO watched (function, directory, since_ms) VALUES (?1, ?2, ?3)";
             for directory in directories {
-                db.prepare_cached(sql)?
-                    .execute(params![function.as_str(), directory, int(*since_ms)])?;
+                execute(db, sql, params![function.as_str(), directory, int(*since_ms)])?;
             }
         }
         FileMemory::Settled(function, id) => {
-            db.prepare_cached("UPDATE file SET after = NULL WHERE after = ?1 AND function = ?2")?
-                .execute(params![blob(*id), function.as_str()])?;
+            let sql = "UPDATE file SET after = NULL WHERE after = ?1 AND function = ?2";
+            execute(db, sql, params![blob(*id), function.as_str()])?;
         }
         FileMemory::Forget(function) => {
-            for sql in [
-                "DELETE FROM file WHERE function = ?1",
-                "DELETE FROM watched WHERE function = ?1",
-            ] {
-                db.prepare_cached(sql)?.execute([function.as_str()])?;
-            }
+            execute(db, "DELETE FROM file WHERE function = ?1", [function.as_str()])?;
+            execute(db, "DELETE FROM watched WHERE function = ?1", [function.as_str()])?;
         }
     }
     Ok(())
@@ -114,7 +106,6 @@ pub(super) fn store(db: &Connection, memory: &FileMemory) -> Result<(), StoreErr
 /// Returns the contents that wait for an invocation, each with its directory. Their numbers of a directory are 0.
 pub(super) fn waiting(db: &Connection, id: InvocationId) -> rusqlite::Result<Vec<(Arc<str>, RunContent)>> {
     let sql = "SELECT directory, inode, size, modified_ns FROM file WHERE after = ?1";
-    let mut statement = db.prepare_cached(sql)?;
     let read = |row: &Row<'_>| {
         let content = RunContent {
             directory: 0,
@@ -124,7 +115,7 @@ pub(super) fn waiting(db: &Connection, id: InvocationId) -> rusqlite::Result<Vec
         };
         Ok((row.get(0)?, content))
     };
-    statement.query_map([blob(id)], read)?.collect()
+    database::all(db, sql, [blob(id)], read)
 }
 
 impl LedgerReader {
@@ -135,9 +126,7 @@ impl LedgerReader {
     pub async fn watched_since(&self, function: FunctionName, directory: Arc<str>) -> Result<Option<u64>, QueryError> {
         self.ask(move |db| {
             let sql = "SELECT since_ms FROM watched WHERE function = ?1 AND directory = ?2";
-            db.prepare_cached(sql)?
-                .query_row(params![function.as_str(), directory], |row| row.get(0))
-                .optional()
+            database::first(db, sql, params![function.as_str(), directory], |row| row.get(0))
         })
         .await
     }
@@ -162,8 +151,7 @@ impl LedgerReader {
     pub async fn functions_with_files(&self) -> Result<Vec<FunctionName>, QueryError> {
         self.ask(|db| {
             let sql = "SELECT function FROM watched UNION SELECT function FROM file";
-            let mut statement = db.prepare_cached(sql)?;
-            statement.query_map([], |row| super::rows::function(row, 0))?.collect()
+            database::all(db, sql, [], |row| rows::function(row, 0))
         })
         .await
     }
@@ -191,16 +179,14 @@ fn known_files(
             changed_ns: row.get(5)?,
             hash: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
         };
-        let after: Option<[u8; 16]> = row.get(7)?;
-        let after = after.map(|id| InvocationId(u128::from_be_bytes(id)));
+        let after = rows::id_or_none(row, 7)?;
         let state: Option<String> = row.get(8)?;
         Ok((KnownFile { file, after }, state))
     };
     let first = from.map_or(i64::MIN, u64::cast_signed);
-    let mut statement = db.prepare_cached(sql)?;
     // One row more than a page is read: it says where the next page begins.
-    for row in statement.query_map(params![function.as_str(), directory, first, PAGE + 1], read)? {
-        let (mut known, state) = row?;
+    let most = params![function.as_str(), directory, first, PAGE + 1];
+    for (mut known, state) in database::all::<_, Vec<_>>(db, sql, most, read)? {
         if page.files.len() == PAGE {
             page.next = Some(known.file.inode);
             break;

@@ -3,10 +3,10 @@
 //! Three things are never forgotten: invocations that have not ended, the last run of each function, and the scripts
 //! that have run as `load`.
 
-use super::room::Spare;
-use super::rows::{FAILED, UNFINISHED};
+use super::rows::{self, FAILED, UNFINISHED};
+use crate::database;
 use fnd_wire::ids::FunctionName;
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -73,8 +73,8 @@ pub(super) struct Round {
     pub(super) until: u128,
     /// How many adjacent invocations the next probe tries.
     neighbours: Neighbours,
-    /// Records that are not forgotten while the round makes room on the disk.
-    pub(super) spare: Option<Spare>,
+    /// Present while the round makes room on the disk: dead letters are kept, and keys from this invocation on.
+    pub(super) keys_from: Option<u128>,
     /// The last runs of functions that are kept only because there is no newer one. Without a name: of the one function.
     pub(super) kept: Vec<(Option<FunctionName>, u128)>,
 }
@@ -86,12 +86,6 @@ struct Neighbours {
     next: usize,
     /// Invocations to forget one by one before the next probe for adjacent ones.
     alone: usize,
-}
-
-impl Default for Neighbours {
-    fn default() -> Self {
-        Self { next: RANGE, alone: 0 }
-    }
 }
 
 impl Neighbours {
@@ -106,13 +100,8 @@ impl Neighbours {
         match (probed, beside) {
             (0 | 1, _) => self.alone = self.alone.saturating_sub(1),
             (_, 0 | 1) => (self.next, self.alone) = (4, Self::ALONE),
-            (probed, beside) => {
-                self.next = if probed == beside {
-                    (beside * 2).min(RANGE)
-                } else {
-                    beside
-                }
-            }
+            (probed, beside) if probed == beside => self.next = (beside * 2).min(RANGE),
+            (_, beside) => self.next = beside,
         }
     }
 }
@@ -132,8 +121,8 @@ impl Round {
             bounds,
             at: 0,
             until: u128::MAX,
-            neighbours: Neighbours::default(),
-            spare: None,
+            neighbours: Neighbours { next: RANGE, alone: 0 },
+            keys_from: None,
             kept: Vec::new(),
         }
     }
@@ -168,8 +157,8 @@ impl Round {
             let run: Vec<_> = run.map(|one| one.id).collect();
             if run.is_empty() {
                 let kept = found.get(checked).and_then(|one| self.keeps_last(one));
-                // The last run of a function goes when there is a newer one. The sweeper has to know of which functions
-                // that is so.
+                // The last run of a function is kept beyond its bounds until there is a newer one. The sweeper gets
+                // these functions, so that it can forget the old run then.
                 self.kept.extend(kept);
                 checked += 1;
                 continue;
@@ -199,8 +188,8 @@ impl Round {
     }
 
     fn takes(&self, candidate: &ForgetCandidate) -> bool {
-        let is_spared = |spare: Spare| candidate.dead || candidate.has_key && candidate.id >= spare.keys_from;
-        candidate.has_ended && !candidate.is_last && !self.spare.is_some_and(is_spared) && self.exceeds(candidate)
+        let is_spared = |keys_from: u128| candidate.dead || candidate.has_key && candidate.id >= keys_from;
+        candidate.has_ended && !candidate.is_last && !self.keys_from.is_some_and(is_spared) && self.exceeds(candidate)
     }
 
     fn exceeds(&self, candidate: &ForgetCandidate) -> bool {
@@ -235,12 +224,10 @@ impl Round {
 
     fn candidates(&self, db: &Connection) -> rusqlite::Result<Vec<ForgetCandidate>> {
         let (at, end) = (self.at.to_be_bytes(), self.bounds.end().min(self.until).to_be_bytes());
-        let mut statement = db.prepare_cached(&sql(&self.scope))?;
+        let sql = sql(&self.scope);
         match &self.scope {
-            Scope::All | Scope::Each(_) => statement.query_map(params![at, end], candidate)?.collect(),
-            Scope::Of(function) => statement
-                .query_map(params![at, end, function.as_str()], candidate)?
-                .collect(),
+            Scope::All | Scope::Each(_) => database::all(db, &sql, params![at, end], candidate),
+            Scope::Of(function) => database::all(db, &sql, params![at, end, function.as_str()], candidate),
         }
     }
 }
@@ -284,10 +271,7 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<ForgetCandidate> {
         is_last: row.get(3)?,
         dead: row.get(4)?,
         has_key: row.get(5)?,
-        function: match row.get_ref(6)?.as_str_or_null()? {
-            Some(_) => Some(super::rows::function(row, 6)?),
-            None => None,
-        },
+        function: rows::word_or_none(row, 6, |text| FunctionName::new(text).ok())?,
     })
 }
 
@@ -299,15 +283,13 @@ pub(super) fn oldest(db: &Connection, of: Option<&FunctionName>, after: u128) ->
         Some(function) => {
             let sql =
                 "SELECT id FROM invocation INDEXED BY by_function WHERE function = ?1 AND id > ?2 ORDER BY id LIMIT 1";
-            db.prepare_cached(sql)?
-                .query_row(params![function.as_str(), after], read)
+            database::first(db, sql, params![function.as_str(), after], read)
         }
         None => {
             let sql = "SELECT id FROM invocation NOT INDEXED WHERE id > ?1 ORDER BY id LIMIT 1";
-            db.prepare_cached(sql)?.query_row([after], read)
+            database::first(db, sql, [after], read)
         }
     }
-    .optional()
 }
 
 /// Returns how many of these invocations, from the first on, are adjacent in the history of all functions.
@@ -394,12 +376,8 @@ impl ForgetWalk {
         let more = skip < self.left;
         // A step on the way stops at the last invocation that is kept; the final step stops at the first that is not.
         let offset = if more { skip - 1 } else { skip };
-        let found: Option<[u8; 16]> = db
-            .prepare_cached(&sql)?
-            .query_row(params![function.as_str(), self.at.to_be_bytes(), offset], |row| {
-                row.get(0)
-            })
-            .optional()?;
+        let place = params![function.as_str(), self.at.to_be_bytes(), offset];
+        let found = database::first(db, &sql, place, |row| row.get(0))?;
         let Some(found) = found.map(u128::from_be_bytes) else {
             return Ok(Some(0));
         };

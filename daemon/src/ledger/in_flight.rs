@@ -41,10 +41,10 @@ mod slot;
 mod tests;
 
 use crate::effects;
+use crate::lock::lock;
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, InvocationId};
 use pages::Pages;
-use rusqlite::Connection;
 use slot::{Over, Slot, SlotEnd, TableHeader};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -52,9 +52,10 @@ use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 pub(super) use earlier::Earlier;
+pub(super) use old_table::{disown, known};
 pub use slot::Begun;
 
 /// File name in the run directory.
@@ -77,6 +78,8 @@ struct InFlightSlots {
     count: u64,
     /// The last write failed; logged once.
     failing: bool,
+    /// A write has failed since this fnd began with the table.
+    missed: bool,
     /// The bytes of the slot that is being stored, kept so that no slot needs new memory.
     bytes: Vec<u8>,
 }
@@ -91,7 +94,7 @@ impl InFlight {
     /// Fills an empty file; writes the header last, because it says that the table is complete.
     fn begin_with(&self, running: &[Slot]) -> io::Result<()> {
         self.pages.reserve(0);
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         let slots = &mut *slots;
         running.iter().for_each(|slot| slots.fill(&self.pages, slot.clone()));
         slot::encode(&slots.header, &mut slots.bytes);
@@ -101,8 +104,28 @@ impl InFlight {
     pub(super) fn begins(&self, begun: Begun) {
         if effects::leaves() {
             let over = SlotEnd::Unknown;
-            self.lock().fill(&self.pages, Slot { begun, over });
+            lock(&self.slots).fill(&self.pages, Slot { begun, over });
         }
+    }
+
+    /// Handles that the database has all attempts of earlier fnds: `running` are those that have not ended. With their slots the
+    /// table is complete, unless a write has failed.
+    fn completes(&self, running: &[Slot]) {
+        let mut slots = lock(&self.slots);
+        let slots = &mut *slots;
+        if slots.header.complete || slots.missed || !effects::leaves() {
+            return;
+        }
+        for slot in running {
+            // A slot that is there may have the end.
+            if !slots.taken.contains_key(&slot.key()) {
+                slots.fill(&self.pages, slot.clone());
+            }
+        }
+        slots.header.complete = !slots.missed;
+        slot::encode(&slots.header, &mut slots.bytes);
+        let written = self.pages.write(0, &slots.bytes);
+        slots.wrote(&self.pages, written);
     }
 
     /// Adds the end of an attempt to its slot. `printed` says that its last output is not on disk yet.
@@ -110,17 +133,11 @@ impl InFlight {
         let Some(over) = Over::of(attempt, record, printed) else {
             return;
         };
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         let begun = match slots.taken.get(&(record.id, attempt.attempt)) {
             Some(filled) => filled.begun.clone(),
             // It has ended before its function saw it, for example because the code cannot be loaded.
-            None => Begun {
-                invocation: record.id,
-                attempt: attempt.attempt,
-                function: attempt.function.clone(),
-                trigger: record.trigger.as_str().into(),
-                started_ms: attempt.started_ms,
-            },
+            None => Begun::of(record, attempt.attempt, attempt.started_ms),
         };
         let over = SlotEnd::Attempt(over);
         if effects::leaves() {
@@ -133,16 +150,11 @@ impl InFlight {
         let Some(over) = Over::of_invocation(record) else {
             return;
         };
-        let begun = Begun {
-            invocation: record.id,
-            attempt: Attempt(record.attempts),
-            function: record.function.clone(),
-            trigger: record.trigger.as_str().into(),
-            started_ms: record.started_ms.unwrap_or(record.accepted_ms),
-        };
+        let started_ms = record.started_ms.unwrap_or(record.accepted_ms);
+        let begun = Begun::of(record, Attempt(record.attempts), started_ms);
         let over = SlotEnd::Invocation(over);
         if effects::leaves() {
-            self.lock().fill(&self.pages, Slot { begun, over });
+            lock(&self.slots).fill(&self.pages, Slot { begun, over });
         }
     }
 
@@ -163,7 +175,7 @@ impl InFlight {
 
     fn empty(&self, invocation: InvocationId, attempts: RangeInclusive<Attempt>) {
         let these = (invocation, *attempts.start())..=(invocation, *attempts.end());
-        let removed: Vec<_> = self.lock().taken.extract_if(these, |_, _| true).collect();
+        let removed: Vec<_> = lock(&self.slots).taken.extract_if(these, |_, _| true).collect();
         for (_, FilledSlot { at, .. }) in removed {
             if !effects::leaves() {
                 return;
@@ -171,22 +183,17 @@ impl InFlight {
             // Without the lock, so that the main thread does not wait for the write. No other thread writes this slot: it
             // belongs to no attempt any more, and it is free only after the write.
             let written = self.pages.write(at, &slot::EMPTY);
-            let mut slots = self.lock();
+            let mut slots = lock(&self.slots);
             slots.empty.push(at);
             slots.wrote(&self.pages, written);
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, InFlightSlots> {
-        // Each change is complete before anything can panic, so a poisoned mutex is still consistent.
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl InFlightSlots {
     /// Stores the slot of an attempt, which may have one already.
     fn fill(&mut self, pages: &Pages, content: Slot) {
-        slot::encode(&content, &mut self.bytes);
+        slot::encode_slot(&content, &mut self.bytes);
         let key = content.key();
         let begun = content.begun;
         let before = self.taken.get(&key).map(|filled| filled.at);
@@ -234,7 +241,7 @@ impl InFlightSlots {
     fn wrote(&mut self, pages: &Pages, written: io::Result<()>) {
         match written {
             Err(error) if !self.failing => {
-                self.failing = true;
+                (self.failing, self.missed) = (true, true);
                 tracing::error!(
                     "failed to write `{FILE}` ({error}), a crash of fnd can now hide attempts that have just begun"
                 );
@@ -264,26 +271,13 @@ pub(super) struct InFlightFigures {
 /// Reads a table without changing it.
 pub(super) fn inspect(path: &Path) -> io::Result<InFlightFigures> {
     let table = old_table::read(&File::open(path)?)?;
-    Ok(table.seen())
+    let (filled, unreadable) = (table.slots.len(), table.unreadable);
+    Ok(InFlightFigures { filled, unreadable })
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        // The slots of an earlier fnd stay until they are in the database.
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
-}
-
-/// Returns the nonce of the table that the database has recorded as its own.
-pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
-    old_table::known(db)
-}
-
-/// Removes the nonce from a copy of a database: the copy is of another moment than the table beside it.
-pub(super) fn disown(copy: &Path) -> rusqlite::Result<()> {
-    old_table::disown(&Connection::open(copy)?)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).mode(0o600);
+    // The slots of an earlier fnd stay until they are in the database.
+    options.truncate(false).open(path)
 }

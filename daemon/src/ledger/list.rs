@@ -8,12 +8,11 @@
 
 use super::query::{PAGE_MAX, RecordPage};
 use super::rows::{self, CALLED, FAILED, PARENT, RECORD, UNFINISHED, int};
+use fnd_core::records::InvocationFilter;
 use fnd_core::records::outcome::RunState;
-use fnd_core::records::{InvocationFilter, InvocationRecord};
 use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
-use std::collections::BTreeSet;
 
 /// Most rows that a page checks: about 20 ms if each is read from another place of a file of gigabytes.
 pub(super) const CHECK_MAX: usize = 2000;
@@ -46,27 +45,22 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
     if let Some(function) = filter.function.as_ref().filter(|_| filter.dead || by_parent.is_some()) {
         fits.add("function = ?", text(function.as_str()));
     }
-    if let Some(state) = filter.state {
-        fits.add("state = ?", text(state.as_str()));
-    }
-    if let Some(reason) = filter.reason {
-        fits.add("reason = ?", Value::Text(reason.to_string()));
-    }
-    if let Some(trigger) = filter.trigger {
-        fits.add("trigger = ?", text(trigger.as_str()));
-    }
     if let Some(version) = &filter.version {
         fits.add("substr(lower(hex(version)), 1, length(?)) = ?", text(version));
         fits.values.push(text(version));
     }
-    if let Some(words) = &filter.text {
-        fits.add("instr(lower(message), lower(?)) > 0", text(words));
-    }
-    if let Some(since) = filter.since_ms {
-        fits.add("accepted_ms >= ?", int(since).into());
-    }
-    if let Some(until) = filter.until_ms {
-        fits.add("accepted_ms < ?", int(until).into());
+    let number = |number: Option<u64>| number.map(|number| Value::Integer(int(number)));
+    for (condition, value) in [
+        ("state = ?", filter.state.map(|state| text(state.as_str()))),
+        ("reason = ?", filter.reason.map(|reason| text(&reason.to_string()))),
+        ("trigger = ?", filter.trigger.map(|trigger| text(trigger.as_str()))),
+        ("instr(lower(message), lower(?)) > 0", filter.text.as_deref().map(text)),
+        ("accepted_ms >= ?", number(filter.since_ms)),
+        ("accepted_ms < ?", number(filter.until_ms)),
+    ] {
+        if let Some(value) = value {
+            fits.add(condition, value);
+        }
     }
     let (index, only) = match (filter.state, &filter.function) {
         _ if filter.dead => ("INDEXED BY dead", "dead = 1"),
@@ -105,19 +99,13 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
     let Statement { sql, values } = statement(filter);
     let mut statement = db.prepare_cached(&sql)?;
     let mut found = statement.query(params_from_iter(values))?;
-    let mut records: Vec<InvocationRecord> = Vec::new();
-    let mut usage = Vec::new();
-    let mut hook_failed = BTreeSet::new();
+    let mut page = RecordPage::default();
     let mut last: Option<InvocationId> = None;
     let mut checked = 0;
     while let Some(row) = found.next()? {
-        if records.len() == limit || checked == CHECK_MAX {
-            return Ok(RecordPage {
-                records,
-                usage,
-                hook_failed,
-                next: last,
-            });
+        if page.records.len() == limit || checked == CHECK_MAX {
+            page.next = last;
+            break;
         }
         checked += 1;
         last = Some(rows::id(row, 0)?);
@@ -130,18 +118,13 @@ pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Resu
             }
             // Only where somebody asks for it, because it reads the attempts of each record.
             if filter.usage {
-                usage.push(rows::usage(db, record.id)?);
+                page.usage.push(rows::usage(db, record.id)?);
             }
             if row.get(16)? {
-                hook_failed.insert(record.id);
+                page.hook_failed.insert(record.id);
             }
-            records.push(record);
+            page.records.push(record);
         }
     }
-    Ok(RecordPage {
-        records,
-        usage,
-        hook_failed,
-        next: None,
-    })
+    Ok(page)
 }

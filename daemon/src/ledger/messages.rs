@@ -10,11 +10,12 @@
 
 use super::rows::{self, blob, int};
 use super::store_error::StoreError;
+use crate::database::{self, execute};
 use fnd_core::records::{Accepted, MessageMark, StreamPlace};
 use fnd_core::triggers::nats::delivery::LocalStep;
 use fnd_core::triggers::nats::memory::{FORGOTTEN_AT_ONCE, KnownMessage, MessageMemory};
 use fnd_wire::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 use std::sync::Arc;
 
 /// The columns that [`known`] reads, in this order.
@@ -26,8 +27,7 @@ pub(super) const KNOWN: &str = "message.invocation, message.function, message.ke
 pub(super) fn store_mark(db: &Connection, accepted: &Accepted, mark: &MessageMark) -> Result<(), StoreError> {
     // A message that another node has taken over may come back to this node.
     let sql = "DELETE FROM message WHERE function = ?1 AND key = ?2 AND step = 'superseded'";
-    db.prepare_cached(sql)?
-        .execute(params![accepted.function.as_str(), mark.key])?;
+    execute(db, sql, params![accepted.function.as_str(), mark.key])?;
     let step = match mark.is_accepted {
         true => LocalStep::Accepted,
         false => LocalStep::Open,
@@ -55,8 +55,7 @@ pub(super) fn store_mark(db: &Connection, accepted: &Accepted, mark: &MessageMar
     if mark.begun > 0 {
         // How the last of them ended is not known: if fnd is killed now, the next fnd finds an attempt that was lost.
         let sql = "UPDATE invocation SET state = 'running', attempts = ?2 WHERE id = ?1 AND state = 'queued' AND attempts = 0";
-        db.prepare_cached(sql)?
-            .execute(params![blob(accepted.id), mark.begun])?;
+        execute(db, sql, params![blob(accepted.id), mark.begun])?;
     }
     Ok(())
 }
@@ -72,18 +71,17 @@ pub(super) fn store(db: &Connection, memory: &MessageMemory) -> Result<(), Store
     match memory {
         MessageMemory::Renewed { id, ack } => {
             let sql = "UPDATE message SET ack = ?2 WHERE invocation = ?1";
-            db.prepare_cached(sql)?.execute(params![blob(*id), ack])?;
+            execute(db, sql, params![blob(*id), ack])?;
         }
         MessageMemory::Claimed { id, revision } => claimed(db, *id, *revision)?,
         MessageMemory::Step { id, step } => {
             let sql = "UPDATE message SET step = ?2 WHERE invocation = ?1";
-            db.prepare_cached(sql)?.execute(params![blob(*id), step.as_str()])?;
+            execute(db, sql, params![blob(*id), step.as_str()])?;
         }
         MessageMemory::Forget { before_ms } => {
             let sql = "DELETE FROM message WHERE invocation IN (SELECT invocation FROM message
                 WHERE received_ms < ?1 AND step IN ('closed', 'superseded') ORDER BY received_ms LIMIT ?2)";
-            db.prepare_cached(sql)?
-                .execute(params![int(*before_ms), FORGOTTEN_AT_ONCE])?;
+            execute(db, sql, params![int(*before_ms), FORGOTTEN_AT_ONCE])?;
         }
     }
     Ok(())
@@ -92,16 +90,14 @@ pub(super) fn store(db: &Connection, memory: &MessageMemory) -> Result<(), Store
 /// Stores the revision of the claim that this node has written.
 pub(super) fn claimed(db: &Connection, id: InvocationId, revision: u64) -> rusqlite::Result<()> {
     let sql = "UPDATE message SET revision = ?2 WHERE invocation = ?1";
-    db.prepare_cached(sql)?
-        .execute(params![blob(id), int(revision)])
-        .map(drop)
+    execute(db, sql, params![blob(id), int(revision)]).map(drop)
 }
 
 /// Stores that the invocation of a message has its final record, in the transaction of that record.
 pub(super) fn ends(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
     // One that is accepted stays so: the next fnd must neither claim it nor acknowledge it again.
     let sql = "UPDATE message SET step = 'ending' WHERE invocation = ?1 AND step = 'open'";
-    db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
+    execute(db, sql, [blob(id)]).map(drop)
 }
 
 /// Says whether the end of an ended invocation is to be told to the server.
@@ -114,14 +110,9 @@ pub(super) fn is_ending(db: &Connection, id: InvocationId) -> rusqlite::Result<b
 pub(super) fn withdraw(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
     let sql = "DELETE FROM invocation WHERE id = ?1 AND durable AND ended_ms IS NULL
         AND attempts = coalesce((SELECT begun FROM message WHERE message.invocation = ?1), 0)";
-    if db.prepare_cached(sql)?.execute([blob(id)])? == 0 {
-        return Ok(());
-    }
-    for sql in [
-        "DELETE FROM body WHERE invocation = ?1",
-        "DELETE FROM message WHERE invocation = ?1",
-    ] {
-        db.prepare_cached(sql)?.execute([blob(id)])?;
+    if execute(db, sql, [blob(id)])? > 0 {
+        execute(db, "DELETE FROM body WHERE invocation = ?1", [blob(id)])?;
+        execute(db, "DELETE FROM message WHERE invocation = ?1", [blob(id)])?;
     }
     Ok(())
 }
@@ -129,9 +120,9 @@ pub(super) fn withdraw(db: &Connection, id: InvocationId) -> Result<(), StoreErr
 /// Stores that the record of another node counts in place of that of an invocation, which is no dead letter from then on.
 pub(super) fn supersede(db: &Connection, id: InvocationId, node: &str) -> Result<(), StoreError> {
     let sql = "UPDATE invocation SET superseded_by = ?2, dead = 0 WHERE id = ?1";
-    db.prepare_cached(sql)?.execute(params![blob(id), node])?;
+    execute(db, sql, params![blob(id), node])?;
     let sql = "UPDATE message SET step = 'superseded' WHERE invocation = ?1";
-    db.prepare_cached(sql)?.execute([blob(id)])?;
+    execute(db, sql, [blob(id)])?;
     Ok(())
 }
 
@@ -164,8 +155,7 @@ pub(super) fn known(row: &Row<'_>) -> rusqlite::Result<KnownMessage> {
 /// Reads the message of an unfinished invocation.
 pub(super) fn mark(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<MessageMark>> {
     let sql = format!("SELECT {KNOWN} FROM message WHERE invocation = ?1");
-    let found = db.prepare_cached(&sql)?.query_row([blob(id)], known).optional()?;
-    Ok(found.map(|found| found.mark))
+    Ok(database::first(db, &sql, [blob(id)], known)?.map(|found| found.mark))
 }
 
 /// Corrects what a damaged ledger may have left: a message without its invocation is delivered again, and the end of one that has
@@ -187,11 +177,8 @@ pub(super) fn tidy(db: &Connection) -> rusqlite::Result<()> {
 
 /// Reads the messages whose end the server does not know yet, oldest first.
 pub(super) fn open(db: &Connection) -> rusqlite::Result<Vec<KnownMessage>> {
-    select(
-        db,
-        "step IN ('open', 'accepted', 'ending') ORDER BY message.invocation",
-        [],
-    )
+    let condition = "step IN ('open', 'accepted', 'ending') ORDER BY message.invocation";
+    select(db, condition, [])
 }
 
 /// Reads the messages for which a condition holds.
@@ -201,7 +188,6 @@ fn select(db: &Connection, condition: &str, values: impl rusqlite::Params) -> ru
         FROM message LEFT JOIN invocation ON invocation.id = message.invocation
         WHERE {condition}"
     );
-    let mut statement = db.prepare_cached(&sql)?;
     let read = |row: &Row<'_>| {
         let (found, is_over) = (known(row)?, row.get(13)?);
         Ok(KnownMessage {
@@ -213,7 +199,7 @@ fn select(db: &Connection, condition: &str, values: impl rusqlite::Params) -> ru
             ..found
         })
     };
-    statement.query_map(values, read)?.collect()
+    database::all(db, &sql, values, read)
 }
 
 /// Returns the message of a function with this key, if it is known.

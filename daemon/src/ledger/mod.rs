@@ -20,6 +20,7 @@
 //! - `in_flight`: the table of attempts that have begun and that the database may not know yet
 //! - `list`: lists of invocations, newest first
 //! - `messages`: which messages of NATS this node has, and how far it has come with each
+//! - `meta`: the table of single values, each by its key
 //! - `notices`: notices about a ledger that was set aside
 //! - `query`: queries of the history
 //! - `restore`: reads the state that a starting daemon needs
@@ -49,6 +50,7 @@ mod forget;
 mod in_flight;
 mod list;
 mod messages;
+mod meta;
 mod notices;
 mod query;
 mod restore;
@@ -66,7 +68,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Acknowledged, Figures, Forgetting, LedgerCommand, WriterHealth};
+pub use command::{Acknowledged, DisabledBy, Figures, Forgetting, LedgerCommand, WriterHealth};
 pub use dead::{DeadPage, copy};
 pub use files::KnownFiles;
 pub use in_flight::Begun;
@@ -88,9 +90,9 @@ use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_manifest::settings::OnDamage;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::print_size;
-use in_flight::{Earlier, InFlight};
-use rusqlite::{Connection, ErrorCode, Transaction};
-use std::collections::HashMap;
+use in_flight::Earlier;
+use rusqlite::{ErrorCode, Transaction};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -132,6 +134,8 @@ pub struct OpenedLedger {
     pub alerts: Vec<(String, String)>,
     /// Marks of schedules, and which ones are paused.
     pub schedules: StoredSchedules,
+    /// The users who have disabled functions.
+    pub disabled: BTreeMap<FunctionName, DisabledBy>,
     /// Messages whose end the server of NATS does not know yet, oldest first.
     pub messages: Vec<KnownMessage>,
     /// Accepts commands to store.
@@ -216,6 +220,16 @@ impl OpenError {
         Self::Corrupt { path, detail }
     }
 
+    fn log(path: &Path, source: io::Error) -> Self {
+        let path = path.into();
+        Self::Log { path, source }
+    }
+
+    fn set_aside(path: &Path, source: io::Error) -> Self {
+        let path = path.into();
+        Self::SetAside { path, source }
+    }
+
     fn of(path: &Path, source: rusqlite::Error) -> Self {
         let unreadable_row = matches!(
             source,
@@ -224,19 +238,20 @@ impl OpenError {
                 | rusqlite::Error::IntegralValueOutOfRange(..)
         );
         match source.sqlite_error_code() {
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::corrupt(path, source.to_string()),
-            // All statements are fnd's own. If SQLite rejects one, the file is at fault: for example, it has another
+            // All statements are fnd's own. If SQLite rejects one as `Unknown`, the file is at fault: for example, it has another
             // schema format.
-            Some(ErrorCode::Unknown) => Self::corrupt(path, source.to_string()),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
+                Self::corrupt(path, source.to_string())
+            }
             // The file permissions allow writing, so the read-only mode comes from a damaged header.
             Some(ErrorCode::ReadOnly) if rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok() => {
                 Self::corrupt(path, "its header forbids writing".to_owned())
             }
             _ if unreadable_row => Self::corrupt(path, source.to_string()),
-            _ => Self::Sqlite {
-                path: path.into(),
-                source,
-            },
+            _ => {
+                let path = path.into();
+                Self::Sqlite { path, source }
+            }
         }
     }
 }
@@ -259,14 +274,11 @@ pub fn open<F>(
 where
     F: Fn(Acknowledged) + Send + 'static,
 {
-    let (opened, writing, reading) = prepare(site, retention, held_attempts, Box::new(commit), acknowledge)?;
+    let commit = Box::new(|transaction: Transaction<'_>| transaction.commit());
+    let (opened, writing, reading) = prepare(site, retention, held_attempts, commit, acknowledge)?;
     writing.spawn(&opened.writer).map_err(OpenError::Thread)?;
     reading.spawn().map_err(OpenError::Thread)?;
     Ok(opened)
-}
-
-fn commit(transaction: Transaction<'_>) -> rusqlite::Result<()> {
-    transaction.commit()
 }
 
 /// Does the work of [`open`], but starts no thread: the caller spawns the two, or does their work itself. `commit` commits the
@@ -280,28 +292,13 @@ pub(crate) fn prepare<F>(
     held_attempts: &[(InvocationId, u32)],
     commit: CommitRule,
     acknowledge: F,
-) -> Result<(OpenedLedger, LedgerThread, HistoryThread), OpenError>
+) -> Result<Prepared, OpenError>
 where
     F: Fn(Acknowledged) + Send + 'static,
 {
-    let path = site.state.join(FILE);
     // If a crash has interrupted the replacement of a damaged ledger, no database may have this name yet.
     damage::finish(site.state)?;
-    let LedgerStart {
-        db,
-        in_flight,
-        later,
-        reading,
-        restored,
-        last_id,
-        last_runs,
-        versions,
-        releases,
-        unfollowed,
-        alerts,
-        schedules,
-        messages,
-    } = match find(site, held_attempts) {
+    let found = match find(site, held_attempts) {
         Err(OpenError::Corrupt { detail, .. }) if site.on_damage == OnDamage::SetAside => {
             damage::set_aside(site, &detail)?;
             find(site, held_attempts)?
@@ -311,48 +308,19 @@ where
     // A copy loses its name when it is complete. One with a name is what a killed program has left.
     database::remove_copies(site.state);
     let acknowledge = Box::new(acknowledge);
-    let effects = WriterEffects { commit, acknowledge };
-    let made = LedgerWriter::prepare((db, later), in_flight, site, retention, effects);
-    let (writer, writing) = made.map_err(|error| match error {
-        writer::StartError::Files(error) => OpenError::Thread(error),
-        writer::StartError::Sqlite(error) => OpenError::of(&path, error),
-    })?;
-    let (reader, answering) = LedgerReader::prepare(reading, &writer);
-    let opened = OpenedLedger {
-        restored,
-        last_id,
-        last_runs,
-        versions,
-        releases,
-        unfollowed,
-        alerts,
-        schedules,
-        messages,
-        writer,
-        reader,
-    };
-    Ok((opened, writing, answering))
+    found(retention, WriterEffects { commit, acknowledge })
 }
 
-/// The state that a start reads.
-struct LedgerStart {
-    db: Connection,
-    in_flight: InFlight,
-    /// Changes that could not be written at the start.
-    later: Option<Later>,
-    reading: unwritable::Reading,
-    restored: Restored,
-    last_id: Option<InvocationId>,
-    last_runs: Vec<LastRun>,
-    versions: HashMap<FunctionName, Vec<Version>>,
-    releases: Vec<(FunctionName, Releases)>,
-    unfollowed: Vec<Unfollowed>,
-    alerts: Vec<(String, String)>,
-    schedules: StoredSchedules,
-    messages: Vec<KnownMessage>,
-}
+/// An opened ledger, and its threads, which are not started yet.
+type Prepared = (OpenedLedger, LedgerThread, HistoryThread);
 
-fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]) -> Result<LedgerStart, OpenError> {
+/// Reads the state of a start. Returns the rest of the start, which makes the writer and the reader: only this part uses up what the
+/// caller gave, and it is not tried again after damage.
+fn find(
+    site: Site<'_>,
+    held_attempts: &[(InvocationId, u32)],
+) -> Result<impl FnOnce(Retention, WriterEffects) -> Result<Prepared, OpenError>, OpenError> {
+    let Site { state, run, .. } = site;
     let path = state.join(FILE);
     let failed = |source| OpenError::of(&path, source);
     // The log is compared before SQLite opens the database: opening it could copy the rest of a damaged log into it, and the
@@ -360,24 +328,12 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     if let Some(lost) = lost_commits(run, &path)? {
         return Err(OpenError::corrupt(&path, lost.what));
     }
-    let unwritable = |error: &OpenError| unwritable::is_unwritable(error, state);
-    let usual = schema::open(&path).and_then(|db| Ok((db, schema::open_read_only(&path)?)));
-    let (mut db, reading, mut why) = match usual {
-        Ok((db, reading)) => (db, reading, None),
-        Err(error) if unwritable(&error) => {
-            let makeshifts = unwritable::open(&path).and_then(|db| Ok((db, unwritable::open_read_only(&path)?)));
-            match makeshifts {
-                Ok((db, reading)) => (db, reading, Some(error)),
-                Err(_) => return Err(error), // the first error says more
-            }
-        }
-        Err(error) => return Err(error),
-    };
+    let (mut db, reading, mut why) = unwritable::connect(&path, state)?;
     let reading = Arc::new(Mutex::new(reading));
     let makeshift = why.is_some().then(|| Arc::clone(&reading));
-    let no_table = |source| OpenError::InFlight {
-        path: run.join(in_flight::FILE),
-        source,
+    let no_table = |source| {
+        let path = run.join(in_flight::FILE);
+        OpenError::InFlight { path, source }
     };
     let (mut earlier, file) = Earlier::read(run, held_attempts).map_err(no_table)?;
     // Keep all changes in memory until the commit, so that the supervisor's state is read before anything must be
@@ -396,13 +352,14 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
     let unfollowed = restore::unfollowed(&transaction).map_err(failed)?;
     let alerts = restore::alerts(&transaction).map_err(failed)?;
     let schedules = restore::schedules(&transaction).map_err(failed)?;
+    let disabled = restore::disabled(&transaction).map_err(failed)?;
     messages::tidy(&transaction).map_err(failed)?;
     let messages = messages::open(&transaction).map_err(failed)?;
     // A makeshift is never written: the ledger's thread commits the same changes once it has opened the ledger anew.
     if makeshift.is_some() {
         drop(transaction);
     } else if let Err(error) = transaction.commit().map_err(failed) {
-        if !unwritable(&error) {
+        if !unwritable::is_unwritable(&error, state) {
             return Err(error);
         }
         // The state above was read inside the transaction. So it is the state after the commit, which is tried again
@@ -415,39 +372,41 @@ fn find(Site { state, run, .. }: Site<'_>, held_attempts: &[(InvocationId, u32)]
         Some(why) => {
             let table = earlier.go_on(file, &running, known.as_deref());
             let reason = unwritable::in_words(&why, &path).into();
-            (
-                table,
-                Some(Later {
-                    reason,
-                    earlier,
-                    makeshift,
-                }),
-            )
+            let later = Later {
+                reason,
+                earlier,
+                makeshift,
+            };
+            (table, Some(later))
         }
     };
-    Ok(LedgerStart {
-        in_flight: in_flight.map_err(no_table)?,
-        later,
-        reading,
-        restored,
-        last_id,
-        last_runs,
-        versions,
-        releases,
-        unfollowed,
-        alerts,
-        schedules,
-        messages,
-        db,
-    })
+    let in_flight = in_flight.map_err(no_table)?;
+    Ok(
+        move |retention: Retention, effects: WriterEffects| -> Result<Prepared, OpenError> {
+            let (writer, writing) = LedgerWriter::prepare((db, later), in_flight, site, retention, effects)?;
+            let (reader, answering) = LedgerReader::prepare(reading, &writer);
+            let opened = OpenedLedger {
+                restored,
+                last_id,
+                last_runs,
+                versions,
+                releases,
+                unfollowed,
+                alerts,
+                schedules,
+                disabled,
+                messages,
+                writer,
+                reader,
+            };
+            Ok((opened, writing, answering))
+        },
+    )
 }
 
 /// Returns which commits of a ledger are missing, as far as that is recorded.
 fn lost_commits(run: &Path, path: &Path) -> Result<Option<LostCommits>, OpenError> {
-    crate::database::lost_commits(run, path).map_err(|source| OpenError::Log {
-        path: path.into(),
-        source,
-    })
+    database::lost_commits(run, path).map_err(|source| OpenError::log(path, source))
 }
 
 /// Locks a state directory for one daemon until this value is dropped or the process ends, for whatever reason.

@@ -1,7 +1,8 @@
 //! Notices about a ledger that was set aside: a note of what happened, the reason if durable work is refused, and whether
 //! queued work waits. They stay in `meta` until a user confirms them with `fndctl verify --repair`.
 
-use rusqlite::{Connection, OptionalExtension as _};
+use super::meta;
+use rusqlite::Connection;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,8 +39,7 @@ impl Notices {
             (QUEUE, queue),
         ] {
             if let Some(value) = value {
-                let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-                db.execute(sql, [key, value])?;
+                meta::set(&db, key, value)?;
             }
         }
         Ok(())
@@ -47,17 +47,10 @@ impl Notices {
 }
 
 pub(super) fn read(db: &Connection) -> rusqlite::Result<Notices> {
-    let get = |key| {
-        let sql = "SELECT value FROM meta WHERE key = ?1";
-        let value = db
-            .prepare_cached(sql)?
-            .query_row([key], |row| row.get::<_, Arc<str>>(0));
-        value.optional()
-    };
     Ok(Notices {
-        note: get(NOTE)?,
-        hold: get(HOLD)?,
-        holds_queue: get(QUEUE)?.is_some(),
+        note: meta::get(db, NOTE)?.map(Arc::from),
+        hold: meta::get(db, HOLD)?.map(Arc::from),
+        holds_queue: meta::get(db, QUEUE)?.is_some(),
     })
 }
 

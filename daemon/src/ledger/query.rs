@@ -8,17 +8,19 @@ use super::messages;
 use super::rows::{self, ATTEMPT, CALLED, PARENT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
 use super::writer::LedgerWriter;
+use crate::database;
+use crate::lock::lock;
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
 use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -135,7 +137,7 @@ impl HistoryThread {
     pub(crate) fn answer(&self, jobs: Vec<QueryJob>) {
         // A lock, because the writer's thread replaces the connection when a makeshift ends.
         // A query that panicked has changed nothing.
-        let db = self.db.lock().unwrap_or_else(PoisonError::into_inner);
+        let db = lock(&self.db);
         jobs.into_iter().for_each(|job| job(&db));
     }
 }
@@ -176,9 +178,8 @@ impl LedgerReader {
     /// [`QueryError`].
     pub async fn function_of(&self, id: InvocationId) -> Result<Option<FunctionName>, QueryError> {
         self.ask(move |db| {
-            db.prepare_cached("SELECT function FROM invocation WHERE id = ?1")?
-                .query_row([blob(id)], |row| rows::function(row, 0))
-                .optional()
+            let sql = "SELECT function FROM invocation WHERE id = ?1";
+            database::first(db, sql, [blob(id)], |row| rows::function(row, 0))
         })
         .await
     }
@@ -197,12 +198,11 @@ impl LedgerReader {
                 "SELECT {RECORD}, cause FROM invocation INDEXED BY by_function
                 WHERE function = ?1 AND trigger = ?2 ORDER BY id DESC LIMIT 1"
             );
-            let mut statement = db.prepare_cached(&sql)?;
             let mut last = HashMap::new();
             for function in functions {
                 let read = |row: &Row<'_>| Ok((rows::record(row)?, rows::json_or_none(row, 15)?));
-                let found = statement.query_row(params![function.as_str(), trigger.as_str()], read);
-                last.extend(found.optional()?.map(|found| (function, found)));
+                let found = database::first(db, &sql, params![function.as_str(), trigger.as_str()], read)?;
+                last.extend(found.map(|found| (function, found)));
             }
             Ok(last)
         })
@@ -230,12 +230,10 @@ impl LedgerReader {
             // All texts that begin with the identity: no character of a digest is greater than `g`.
             let sql = "SELECT id, key FROM invocation INDEXED BY by_key \
                        WHERE function = ?1 AND key >= ?2 AND key < ?2 || 'g' ORDER BY id DESC LIMIT 1";
-            db.prepare_cached(sql)?
-                .query_row(params![function.as_str(), key.identity()], |row| {
-                    let stored = row.get::<_, String>(1)?;
-                    Ok((rows::id(row, 0)?, IdempotencyKey::stored(stored.into())))
-                })
-                .optional()
+            database::first(db, sql, params![function.as_str(), key.identity()], |row| {
+                let stored = row.get::<_, String>(1)?;
+                Ok((rows::id(row, 0)?, IdempotencyKey::stored(stored.into())))
+            })
         })
         .await
     }
@@ -287,31 +285,28 @@ impl LedgerReader {
 }
 
 fn get(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<WholeInvocation>> {
-    let Some(mut record) = rows::find(db, id)? else {
+    let sql = format!("SELECT {RECORD}, origin, cause, hook IS NOT NULL, superseded_by FROM invocation WHERE id = ?1");
+    let read = |row: &Row<'_>| {
+        Ok(WholeInvocation {
+            record: rows::record(row)?,
+            attempts: Vec::new(),
+            origin: rows::id_or_none(row, 15)?,
+            cause: rows::json_or_none(row, 16)?,
+            hook_failed: row.get(17)?,
+            superseded_by: row.get(18)?,
+            children: 0,
+        })
+    };
+    let Some(mut whole) = database::first(db, &sql, [blob(id)], read)? else {
         return Ok(None);
     };
-    record.result = rows::result(db, id)?;
+    whole.record.result = rows::result(db, id)?;
     let sql = format!("SELECT {ATTEMPT} FROM attempt WHERE invocation = ?1 ORDER BY n");
-    let attempts = db
-        .prepare_cached(&sql)?
-        .query_map([blob(id)], |row| rows::attempt(row, record.function.clone()))?
-        .collect::<rusqlite::Result<_>>()?;
-    let (origin, cause, hook_failed, superseded_by): (Option<[u8; 16]>, _, _, _) = db
-        .prepare_cached("SELECT origin, cause, hook IS NOT NULL, superseded_by FROM invocation WHERE id = ?1")?
-        .query_row([blob(id)], |row| {
-            Ok((row.get(0)?, rows::json_or_none(row, 1)?, row.get(2)?, row.get(3)?))
-        })?;
+    let function = &whole.record.function;
+    whole.attempts = database::all(db, &sql, [blob(id)], |row| rows::attempt(row, function.clone()))?;
     let sql = format!("SELECT count(*) FROM invocation INDEXED BY children WHERE {CALLED} AND {PARENT} = ?1");
-    let children = db.prepare_cached(&sql)?.query_row([id.to_string()], |row| row.get(0))?;
-    Ok(Some(WholeInvocation {
-        record,
-        attempts,
-        origin: origin.map(|id| InvocationId(u128::from_be_bytes(id))),
-        cause,
-        hook_failed,
-        superseded_by,
-        children,
-    }))
+    whole.children = db.prepare_cached(&sql)?.query_row([id.to_string()], |row| row.get(0))?;
+    Ok(Some(whole))
 }
 
 fn stored_invocation(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<StoredInvocation>> {
@@ -331,5 +326,5 @@ fn stored_invocation(db: &Connection, id: InvocationId) -> rusqlite::Result<Opti
             payload: payload.transpose()?,
         })
     };
-    db.prepare_cached(&sql)?.query_row([blob(id)], read).optional()
+    database::first(db, &sql, [blob(id)], read)
 }

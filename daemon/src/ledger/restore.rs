@@ -1,18 +1,18 @@
 //! Reads the state that a starting daemon needs.
 
-use super::cancelled;
-use super::messages;
+use super::command::DisabledBy;
 use super::rows::{self, ATTEMPT, PAYLOAD, PAYLOAD_WIDTH, RECORD, UNFINISHED};
+use super::{cancelled, messages};
+use crate::database;
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::lifecycle::release::Releases;
-use fnd_core::records::LastSlot;
 use fnd_core::records::outcome::{RunState, Trigger};
-use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, Payload, Unfinished};
+use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, LastSlot, Payload, Unfinished};
 use fnd_core::run::Restored;
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
-use rusqlite::{Connection, OptionalExtension as _, Result, Row, params};
-use std::collections::{BTreeSet, HashMap};
+use rusqlite::{Connection, Result, Row, params};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A function's last attempt, with the state of its invocation and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,11 +26,8 @@ pub struct LastRun {
 
 /// Reads the state that the supervisor continues with; unfinished invocations come oldest first.
 pub(super) fn restored(db: &Connection) -> Result<Restored> {
-    let mut restored = Restored::default();
     let sql = format!("SELECT {} FROM invocation WHERE {UNFINISHED} ORDER BY id", columns());
-    let mut statement = db.prepare(&sql)?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    let whole = |row: &Row<'_>| {
         let mut unfinished = unfinished(row)?;
         // An invocation that polls gives this result to its next attempt.
         unfinished.record.result = rows::result(db, unfinished.record.id)?;
@@ -38,21 +35,25 @@ pub(super) fn restored(db: &Connection) -> Result<Restored> {
             // Another node may have its message meanwhile.
             unfinished.accepted.message = messages::mark(db, unfinished.record.id)?.map(Box::new);
         }
-        restored.unfinished.push(unfinished);
-    }
-    let mut statement = db.prepare("SELECT function, hash FROM load")?;
-    let loaded = statement.query_map([], |row| Ok((rows::function(row, 0)?, rows::version(row, 1)?)))?;
-    restored.loaded = loaded.collect::<Result<_>>()?;
-    let mut statement = db.prepare("SELECT name FROM function WHERE NOT enabled")?;
-    restored.disabled = statement
-        .query_map([], |row| rows::function(row, 0))?
-        .collect::<Result<_>>()?;
-    let mut statement = db.prepare("SELECT name, runs, failures FROM function")?;
-    let counts = statement.query_map([], |row| Ok((rows::function(row, 0)?, row.get(1)?, row.get(2)?)))?;
-    restored.counts = counts.collect::<Result<_>>()?;
-    // A kill may have come between the answer to a cancellation and the end of its invocation: the supervisor ends these.
-    restored.cancelled = cancelled::all(db)?;
-    Ok(restored)
+        Ok(unfinished)
+    };
+    let loaded = |row: &Row<'_>| Ok((rows::function(row, 0)?, rows::version(row, 1)?));
+    let counts = |row: &Row<'_>| Ok((rows::function(row, 0)?, row.get(1)?, row.get(2)?));
+    Ok(Restored {
+        unfinished: database::all(db, &sql, [], whole)?,
+        loaded: database::all(db, "SELECT function, hash FROM load", [], loaded)?,
+        disabled: functions(db, "NOT enabled")?,
+        counts: database::all(db, "SELECT name, runs, failures FROM function", [], counts)?,
+        // A kill may have come between the answer to a cancellation and the end of its invocation: the supervisor ends these.
+        cancelled: cancelled::all(db)?,
+        ..Restored::default()
+    })
+}
+
+/// Reads the names of the functions for which a condition holds.
+fn functions<C: FromIterator<FunctionName>>(db: &Connection, condition: &str) -> Result<C> {
+    let sql = format!("SELECT name FROM function WHERE {condition}");
+    database::all(db, &sql, [], |row| rows::function(row, 0))
 }
 
 /// The columns that [`unfinished`] reads, in this order.
@@ -78,9 +79,7 @@ pub(super) fn unfinished(row: &Row<'_>) -> Result<Unfinished> {
         key: row
             .get::<_, Option<String>>(behind + 1)?
             .map(|text| IdempotencyKey::stored(text.into())),
-        origin: row
-            .get::<_, Option<[u8; 16]>>(behind + 2)?
-            .map(|id| InvocationId(u128::from_be_bytes(id))),
+        origin: rows::id_or_none(row, behind + 2)?,
         // The load key and the marks are already in tables of their own, and what never begins is stored with its end.
         ..Accepted::new(record.id, record.function.clone(), record.trigger, record.accepted_ms)
     };
@@ -117,22 +116,17 @@ pub struct Unfollowed {
 /// forgotten are left out.
 pub(super) fn unfollowed(db: &Connection) -> Result<Vec<Unfollowed>> {
     let sql = format!("SELECT {RECORD}, {PAYLOAD} FROM invocation JOIN unfollowed ON invocation = id ORDER BY id");
-    let mut statement = db.prepare(&sql)?;
-    let mut found = statement.query([])?;
-    let mut unfollowed = Vec::new();
-    while let Some(row) = found.next()? {
+    database::all(db, &sql, [], |row| {
         let (mut record, payload) = (rows::record(row)?, rows::payload(row, 15)?);
         record.result = rows::result(db, record.id)?;
-        unfollowed.push(Unfollowed { record, payload });
-    }
-    Ok(unfollowed)
+        Ok(Unfollowed { record, payload })
+    })
 }
 
 /// Reads what was told of functions and of the node.
 pub(super) fn alerts(db: &Connection) -> Result<Vec<(String, String)>> {
-    let mut statement = db.prepare("SELECT about, health FROM alert")?;
-    let alerts = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    alerts.collect()
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    database::all(db, "SELECT about, health FROM alert", [], read)
 }
 
 /// The schedules as they were when fnd ended.
@@ -146,73 +140,70 @@ pub struct StoredSchedules {
 
 /// Reads the marks of schedules, and which ones are paused.
 pub(super) fn schedules(db: &Connection) -> Result<StoredSchedules> {
-    let mut statement = db.prepare("SELECT function, key, last_ms, ahead_ms FROM schedule ORDER BY function, key")?;
-    let mut rows = statement.query([])?;
-    let mut marks: Vec<Marks> = Vec::new();
-    while let Some(row) = rows.next()? {
-        let function = rows::function(row, 0)?;
+    let sql = "SELECT function, key, last_ms, ahead_ms FROM schedule ORDER BY function, key";
+    let read = |row: &Row<'_>| {
         let mark = LastSlot {
             key: row.get::<_, String>(1)?.into(),
             last_ms: row.get(2)?,
             ahead_ms: row.get(3)?,
         };
-        match marks.last_mut() {
-            Some(last) if last.function == function => last.marks.push(mark),
-            _ => marks.push(Marks {
-                function,
-                marks: vec![mark],
-            }),
-        }
+        Ok((rows::function(row, 0)?, mark))
+    };
+    let mut by_function: BTreeMap<FunctionName, Vec<LastSlot>> = BTreeMap::new();
+    for (function, mark) in database::all::<_, Vec<_>>(db, sql, [], read)? {
+        by_function.entry(function).or_default().push(mark);
     }
-    let mut statement = db.prepare("SELECT name FROM function WHERE paused")?;
-    let paused = statement.query_map([], |row| rows::function(row, 0))?;
-    Ok(StoredSchedules {
-        marks,
-        paused: paused.collect::<Result<_>>()?,
+    let marks = by_function.into_iter();
+    let marks = marks.map(|(function, marks)| Marks { function, marks }).collect();
+    let paused = functions(db, "paused")?;
+    Ok(StoredSchedules { marks, paused })
+}
+
+/// Reads which functions users have disabled, where the user is known: fnd 0.1.0 did not store the user.
+pub(super) fn disabled(db: &Connection) -> Result<BTreeMap<FunctionName, DisabledBy>> {
+    let sql = "SELECT name, disabled_uid, disabled_ms FROM function
+        WHERE NOT enabled AND disabled_uid BETWEEN 0 AND 4294967295 AND disabled_ms >= 0";
+    database::all(db, sql, [], |row| {
+        let (uid, since_ms) = (row.get(1)?, row.get(2)?);
+        Ok((rows::function(row, 0)?, DisabledBy { uid, since_ms }))
     })
 }
 
 /// Reads the installed versions of each function, oldest first.
 pub(super) fn versions(db: &Connection) -> Result<HashMap<FunctionName, Vec<Version>>> {
-    let mut statement = db.prepare("SELECT function, installed FROM versions")?;
-    let versions = statement.query_map([], |row| {
+    database::all(db, "SELECT function, installed FROM versions", [], |row| {
         let bytes = row.get_ref(1)?.as_blob()?;
         let installed = bytes.as_chunks().0.iter().copied().map(Version).collect();
         Ok((rows::function(row, 0)?, installed))
-    })?;
-    versions.collect()
+    })
 }
 
 /// Reads the releases of each function. What cannot be read is left out: its function begins with the release that its
 /// file has.
 pub(super) fn releases(db: &Connection) -> Result<Vec<(FunctionName, Releases)>> {
-    let mut statement = db.prepare("SELECT function, releases FROM release")?;
-    let rows = statement.query_map([], |row| Ok((rows::function(row, 0)?, row.get::<_, String>(1)?)))?;
-    let mut all = Vec::new();
-    for row in rows {
-        let (function, releases) = row?;
-        match serde_json::from_str(&releases) {
-            Ok(releases) => all.push((function, releases)),
-            Err(error) => {
-                tracing::warn!("the stored releases of `{function}` cannot be read and are forgotten: {error}");
-            }
+    let read = |row: &Row<'_>| Ok((rows::function(row, 0)?, row.get::<_, String>(1)?));
+    let stored: Vec<_> = database::all(db, "SELECT function, releases FROM release", [], read)?;
+    let parse = |(function, releases): (FunctionName, String)| match serde_json::from_str(&releases) {
+        Ok(releases) => Some((function, releases)),
+        Err(error) => {
+            tracing::warn!("the stored releases of `{function}` cannot be read and are forgotten: {error}");
+            None
         }
-    }
-    Ok(all)
+    };
+    Ok(stored.into_iter().filter_map(parse).collect())
 }
 
 /// Reads the newest id.
 pub(super) fn last_id(db: &Connection) -> Result<Option<InvocationId>> {
     let sql = "SELECT id FROM invocation ORDER BY id DESC LIMIT 1";
-    db.query_row(sql, [], |row| rows::id(row, 0)).optional()
+    database::first(db, sql, [], |row| rows::id(row, 0))
 }
 
 /// Reads when a function last succeeded. `by_function` has its rows in their order, so this reads those that failed since,
 /// at most as many as `history.keep`.
 fn last_success(db: &Connection, function: &FunctionName) -> Result<Option<u64>> {
     let sql = "SELECT ended_ms FROM invocation WHERE function = ?1 AND state = 'succeeded' ORDER BY id DESC LIMIT 1";
-    let mut statement = db.prepare_cached(sql)?;
-    let ended: Option<Option<i64>> = statement.query_row([function.as_str()], |row| row.get(0)).optional()?;
+    let ended: Option<Option<i64>> = database::first(db, sql, [function.as_str()], |row| row.get(0))?;
     Ok(ended.flatten().and_then(|ended| u64::try_from(ended).ok()))
 }
 
@@ -222,23 +213,22 @@ pub(super) fn last_runs(db: &Connection) -> Result<Vec<LastRun>> {
         "SELECT {ATTEMPT}, name FROM function
         JOIN attempt ON attempt.invocation = last_invocation AND attempt.n = last_attempt ORDER BY name"
     );
-    let mut statement = db.prepare(&sql)?;
-    let mut rows = statement.query([])?;
-    let mut runs = Vec::new();
-    while let Some(row) = rows.next()? {
+    let last = |row: &Row<'_>| {
         let attempt = rows::attempt(row, rows::function(row, 22)?)?;
-        if let Some(mut record) = rows::find(db, attempt.invocation)? {
-            record.result = rows::result(db, record.id)?;
-            let success_ms = match attempt.reason.final_state() {
-                RunState::Succeeded => None,
-                _ => last_success(db, &record.function)?,
-            };
-            runs.push(LastRun {
-                attempt,
-                record,
-                success_ms,
-            });
-        }
-    }
-    Ok(runs)
+        let Some(mut record) = rows::find(db, attempt.invocation)? else {
+            return Ok(None);
+        };
+        record.result = rows::result(db, record.id)?;
+        let success_ms = match attempt.reason.final_state() {
+            RunState::Succeeded => None,
+            _ => last_success(db, &record.function)?,
+        };
+        Ok(Some(LastRun {
+            attempt,
+            record,
+            success_ms,
+        }))
+    };
+    let runs: Vec<_> = database::all(db, &sql, [], last)?;
+    Ok(runs.into_iter().flatten().collect())
 }

@@ -18,17 +18,6 @@ pub struct KeepOf {
     pub keep_bytes: u64,
 }
 
-impl Default for KeepOf {
-    fn default() -> Self {
-        Self {
-            keep: 1000,
-            keep_failed: 0,
-            keep_for: Duration::from_secs(30 * 86_400),
-            keep_bytes: u64::MAX,
-        }
-    }
-}
-
 /// Limits of the history, or, with other limits of one function, of the output. Records that exceed any limit are
 /// deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,21 +32,12 @@ pub struct Retention<T = KeepOf> {
     pub keep_bytes: u64,
 }
 
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            functions: LimitsOf::default(),
-            others: KeepOf::default(),
-            keep_for: KeepOf::default().keep_for,
-            keep_bytes: 1 << 30,
-        }
-    }
-}
-
 impl<T: Copy> Retention<T> {
     /// Returns the limits of a function.
     pub(crate) fn of(&self, function: &FunctionName) -> T {
-        self.functions.get(function).copied().unwrap_or(self.others)
+        let limits = &self.functions.0;
+        let at = limits.binary_search_by(|(other, _)| other.cmp(function));
+        at.map_or(self.others, |at| *limits[at].1)
     }
 }
 
@@ -79,13 +59,6 @@ impl<T: PartialEq> FromIterator<(FunctionName, T)> for LimitsOf<T> {
         let mut limits: Vec<_> = limits.map(|(function, of)| (function, alike.share(of))).collect();
         limits.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         Self(limits.into())
-    }
-}
-
-impl<T> LimitsOf<T> {
-    fn get(&self, function: &FunctionName) -> Option<&T> {
-        let at = self.0.binary_search_by(|(other, _)| other.cmp(function)).ok()?;
-        self.0.get(at).map(|(_, of)| &**of)
     }
 }
 

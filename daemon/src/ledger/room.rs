@@ -16,24 +16,15 @@ pub(crate) const RECENT: Duration = Duration::from_secs(7 * 86_400);
 /// again within hours, and without the key it would run twice.
 const KEYS: Duration = Duration::from_secs(86_400);
 
-/// Records that a round for room on the disk must not forget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spare {
-    /// The first invocation whose key is kept. Dead letters are kept whatever their age: no user has handled them yet.
-    pub(super) keys_from: u128,
-}
-
-/// Returns which records may be forgotten to make room on the disk, if the history uses this many bytes.
-pub(super) fn may_go(now_ms: u64, used: u64) -> (KeepBounds, Spare) {
+/// Returns which records may be forgotten to make room on the disk, if the history uses this many bytes, and the first invocation whose
+/// key is kept. Dead letters are kept whatever their age: no user has handled them yet.
+pub(super) fn may_go(now_ms: u64, used: u64) -> (KeepBounds, u128) {
     let first_kept = if used < SMALL {
         first_of(now_ms, RECENT)
     } else {
         u128::MAX
     };
-    let spare = Spare {
-        keys_from: first_of(now_ms, KEYS),
-    };
-    (KeepBounds::before(first_kept), spare)
+    (KeepBounds::before(first_kept), first_of(now_ms, KEYS))
 }
 
 /// Returns the first id that is not older than an age: ids begin with their time.
@@ -90,9 +81,9 @@ mod tests {
         let now_ms = 100 * DAY;
         let week = u128::from(93 * DAY) << 80;
         for (used, first_kept) in [(0, week), (SMALL - 1, week), (SMALL, u128::MAX), (u64::MAX, u128::MAX)] {
-            let (bounds, spare) = may_go(now_ms, used);
+            let (bounds, keys_from) = may_go(now_ms, used);
             assert_eq!(bounds, KeepBounds::before(first_kept), "{used}");
-            assert_eq!(spare.keys_from, u128::from(99 * DAY) << 80);
+            assert_eq!(keys_from, u128::from(99 * DAY) << 80);
         }
         assert_eq!(may_go(5, 0).0, KeepBounds::before(0), "a clock of 1970");
     }

@@ -1,6 +1,6 @@
 //! Conversion of rows to records: one column list and one reader for each record, so that they cannot diverge.
 
-use crate::database::damaged;
+use crate::database::{damaged, first};
 use bytes::Bytes;
 use fnd_core::data::Data;
 use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
@@ -8,7 +8,7 @@ use fnd_core::records::{AttemptRecord, InvocationRecord, Payload, RunResult, Usa
 use fnd_core::trace::Trace;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use rusqlite::types::Type;
-use rusqlite::{Connection, Error, OptionalExtension as _, Result, Row};
+use rusqlite::{Connection, Error, Result, Row};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
@@ -52,11 +52,9 @@ pub(super) fn word<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Opti
     })
 }
 
-fn word_or_none<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
-    match row.get_ref(column)?.as_str_or_null()? {
-        None => Ok(None),
-        Some(_) => word(row, column, parse).map(Some),
-    }
+pub(super) fn word_or_none<T>(row: &Row<'_>, column: usize, parse: impl Fn(&str) -> Option<T>) -> Result<Option<T>> {
+    let text = row.get_ref(column)?.as_str_or_null()?;
+    text.map(|_| word(row, column, parse)).transpose()
 }
 
 pub(super) fn function(row: &Row<'_>, column: usize) -> Result<FunctionName> {
@@ -65,6 +63,11 @@ pub(super) fn function(row: &Row<'_>, column: usize) -> Result<FunctionName> {
 
 pub(super) fn id(row: &Row<'_>, column: usize) -> Result<InvocationId> {
     Ok(InvocationId(u128::from_be_bytes(row.get(column)?)))
+}
+
+pub(super) fn id_or_none(row: &Row<'_>, column: usize) -> Result<Option<InvocationId>> {
+    let id: Option<[u8; 16]> = row.get(column)?;
+    Ok(id.map(|id| InvocationId(u128::from_be_bytes(id))))
 }
 
 pub(super) fn version(row: &Row<'_>, column: usize) -> Result<Version> {
@@ -165,10 +168,8 @@ pub(super) const PAYLOAD_WIDTH: usize = 7;
 
 /// Checks that the bytes in a column are those that were written. Rows of fnd 0.1.0 have no checksum.
 pub(super) fn check_sum(row: &Row<'_>, bytes: usize, checksum: usize) -> Result<()> {
-    let (bytes, checksum) = (
-        row.get_ref(bytes)?.as_blob_or_null()?,
-        row.get::<_, Option<u32>>(checksum)?,
-    );
+    let bytes = row.get_ref(bytes)?.as_blob_or_null()?;
+    let checksum: Option<u32> = row.get(checksum)?;
     match (bytes, checksum) {
         (Some(bytes), Some(checksum)) if crc32fast::hash(bytes) != checksum => {
             Err(damaged("the bytes of a payload or a result are not what was written"))
@@ -180,7 +181,7 @@ pub(super) fn check_sum(row: &Row<'_>, bytes: usize, checksum: usize) -> Result<
 /// Reads an invocation without its result.
 pub(super) fn find(db: &Connection, id: InvocationId) -> Result<Option<InvocationRecord>> {
     let sql = format!("SELECT {RECORD} FROM invocation WHERE id = ?1");
-    db.prepare_cached(&sql)?.query_row([blob(id)], record).optional()
+    first(db, &sql, [blob(id)], record)
 }
 
 /// Adds up what the attempts of an invocation used.
@@ -212,5 +213,5 @@ pub(super) fn result(db: &Connection, id: InvocationId) -> Result<Option<RunResu
             kept: None,
         })
     };
-    db.prepare_cached(sql)?.query_row([blob(id)], read).optional()
+    first(db, sql, [blob(id)], read)
 }

@@ -20,11 +20,12 @@ mod graft;
 use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
 use super::{OpenError, messages, restore, schema};
 use crate::database::table::{Copier, DatabaseTable, Read};
-use crate::database::{Copies, LostCommits, linked};
+use crate::database::{self, Copies, LostCommits, linked};
 use fnd_core::records::Response;
 use fnd_core::records::cause::Cause;
 use fnd_wire::ids::FunctionName;
-use rusqlite::{Connection, Row};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params_from_iter};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
@@ -45,7 +46,6 @@ pub(super) struct Salvaged {
 }
 
 /// The tables, each with its key.
-const META: DatabaseTable = DatabaseTable::new("meta", &["key"]);
 const FUNCTION: DatabaseTable = DatabaseTable::new("function", &["name"]);
 const LOAD: DatabaseTable = DatabaseTable::new("load", &["function", "hash"]);
 const VERSIONS: DatabaseTable = DatabaseTable::new("versions", &["function"]);
@@ -53,28 +53,22 @@ const RELEASES: DatabaseTable = DatabaseTable::new("release", &["function"]);
 const INVOCATION: DatabaseTable = DatabaseTable::new("invocation", &["id"]);
 const ATTEMPTS: DatabaseTable = DatabaseTable::new("attempt", &["invocation", "n"]);
 const BODIES: DatabaseTable = DatabaseTable::new("body", &["invocation", "kind"]).by_rowid();
-const EVENTS: DatabaseTable = DatabaseTable::new("event", &["key"]);
-const UNFOLLOWED: DatabaseTable = DatabaseTable::new("unfollowed", &["invocation"]);
-const ALERT: DatabaseTable = DatabaseTable::new("alert", &["about"]);
-const SCHEDULES: DatabaseTable = DatabaseTable::new("schedule", &["function", "key"]);
-const FILES: DatabaseTable = DatabaseTable::new("file", &["function", "directory", "inode"]);
-const WATCHED: DatabaseTable = DatabaseTable::new("watched", &["function", "directory"]);
 const MESSAGES: DatabaseTable = DatabaseTable::new("message", &["invocation"]);
 const TABLES: [&DatabaseTable; 15] = [
-    &META,
+    &DatabaseTable::new("meta", &["key"]),
     &FUNCTION,
     &LOAD,
     &VERSIONS,
     &RELEASES,
-    &SCHEDULES,
+    &DatabaseTable::new("schedule", &["function", "key"]),
     &INVOCATION,
     &ATTEMPTS,
     &BODIES,
-    &EVENTS,
-    &UNFOLLOWED,
-    &ALERT,
-    &FILES,
-    &WATCHED,
+    &DatabaseTable::new("event", &["key"]),
+    &DatabaseTable::new("unfollowed", &["invocation"]),
+    &DatabaseTable::new("alert", &["about"]),
+    &DatabaseTable::new("file", &["function", "directory", "inode"]),
+    &DatabaseTable::new("watched", &["function", "directory"]),
     &MESSAGES,
 ];
 /// Tables that a ledger of 0.1.0 does not have.
@@ -89,26 +83,14 @@ const ADDED_LATER: [&str; 8] = [
     "message",
 ];
 
-/// Indexes of `invocation`, with their conditions: they list rows that cannot be reached by key.
-fn indexes() -> [(&'static str, String); 4] {
-    [
-        ("unfinished", format!("WHERE {UNFINISHED}")),
-        ("dead", "WHERE dead = 1".to_owned()),
-        ("failed", format!("WHERE {FAILED}")),
-        ("by_function", String::new()),
-    ]
-}
-
 /// Reads a damaged database into a new one, which must not exist yet. `lost` says what its log misses. The new one is synced to disk when this returns.
 ///
 /// # Errors
 /// [`OpenError`] if the new database cannot be written.
 pub(super) fn salvage(from: &Path, to: &Path, lost: Option<&LostCommits>) -> Result<Salvaged, OpenError> {
     let failed = |source| OpenError::of(to, source);
-    let source = DamagedDatabase::open(from, to, lost).map_err(|source| OpenError::SetAside {
-        path: to.into(),
-        source,
-    })?;
+    let not_set_aside = |source| OpenError::set_aside(to, source);
+    let source = DamagedDatabase::open(from, to, lost).map_err(not_set_aside)?;
     let mut new = schema::build(to).map_err(failed)?;
     let transaction = new.transaction().map_err(failed)?;
     let mut salvaged = match &source {
@@ -121,21 +103,14 @@ pub(super) fn salvage(from: &Path, to: &Path, lost: Option<&LostCommits>) -> Res
     };
     salvaged.is_behind = lost.is_some() || source.as_ref().is_some_and(|source| source.leaves_log_out);
     if salvaged.is_behind {
-        let newest = "the newest records".to_owned();
-        salvaged.hold = Some(
-            salvaged
-                .hold
-                .map_or_else(|| newest.clone(), |hold| format!("{newest}, {hold}")),
-        );
+        let hold = salvaged.hold.map_or_else(String::new, |hold| format!(", {hold}"));
+        salvaged.hold = Some(format!("the newest records{hold}"));
     }
     transaction.commit().map_err(failed)?;
     drop(new);
     // The new database was built without any sync, and it is about to replace the damaged one.
     let synced = std::fs::File::open(to).and_then(|file| file.sync_all());
-    synced.map_err(|source| OpenError::SetAside {
-        path: to.into(),
-        source,
-    })?;
+    synced.map_err(not_set_aside)?;
     Ok(salvaged)
 }
 
@@ -165,7 +140,7 @@ impl DamagedDatabase {
         }
         let mut best: Option<(usize, Self)> = None;
         for graft in graft::ALL {
-            let copies = Copies::of(graft.make(&from, to)?);
+            let copies = Copies(graft.make(&from, to)?);
             let Some(db) = copies.database().and_then(readable) else {
                 continue;
             };
@@ -256,18 +231,10 @@ impl WrongSalvage {
 /// cannot check that.
 fn damaged_trees(db: &Connection) -> Option<(BTreeSet<String>, BTreeSet<String>)> {
     let WrongSalvage { roots, tables, .. } = WrongSalvage::of(db)?;
-    let mut statement = db
-        .prepare("SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0")
-        .ok()?;
-    let trees = statement.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, u32>(1)?)));
-    let mut damaged = BTreeSet::new();
-    for tree in trees.ok()? {
-        let (name, root) = tree.ok()?;
-        if roots.contains(&root) {
-            damaged.insert(name);
-        }
-    }
-    Some((damaged, tables))
+    let sql = "SELECT name, rootpage FROM sqlite_schema WHERE rootpage > 0";
+    let trees: Vec<(String, u32)> = database::all(db, sql, [], |row| Ok((row.get(0)?, row.get(1)?))).ok()?;
+    let damaged = trees.into_iter().filter(|(_, root)| roots.contains(root));
+    Some((damaged.map(|(name, _)| name).collect(), tables))
 }
 
 /// Copies all rows that can be read. Errors come from the new database.
@@ -287,9 +254,11 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     }
     let invocations = Copier::new(&INVOCATION, from, to)?;
     if partial.contains(INVOCATION.name) {
-        for (index, condition) in indexes() {
-            invocations.by_index(index, &condition)?;
-        }
+        // The indexes list rows that cannot be reached by key.
+        invocations.by_index("unfinished", &format!("WHERE {UNFINISHED}"))?;
+        invocations.by_index("dead", "WHERE dead = 1")?;
+        invocations.by_index("failed", &format!("WHERE {FAILED}"))?;
+        invocations.by_index("by_function", "")?;
     }
     for table in [&ATTEMPTS, &BODIES] {
         if partial.contains(table.name) || partial.contains(INVOCATION.name) {
@@ -300,17 +269,17 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     }
     let dropped = prune(to)?;
     partial.extend(&dropped);
+    let count = |condition: &str| -> rusqlite::Result<u64> {
+        let sql = format!("SELECT count(*) FROM invocation {condition}");
+        to.query_row(&sql, [], |row| row.get(0))
+    };
     // This index lists every invocation. If an invocation is missing, it is unknown whether it was queued.
     let (missing, named) = invocations.missing("by_function")?;
     let names_all = named == Read::All && is_sound("by_function");
-    let without_payload: u64 = to.query_row(
-        &format!(
-            "SELECT count(*) FROM invocation WHERE {UNFINISHED} AND durable AND trigger <> 'load'
-            AND NOT EXISTS (SELECT 1 FROM body WHERE invocation = id AND kind = 'payload')"
-        ),
-        [],
-        |row| row.get(0),
-    )?;
+    let without_payload = count(&format!(
+        "WHERE {UNFINISHED} AND durable AND trigger <> 'load'
+        AND NOT EXISTS (SELECT 1 FROM body WHERE invocation = id AND kind = 'payload')"
+    ))?;
     let knows_all = if partial.contains(INVOCATION.name) {
         names_all && missing == 0
     } else {
@@ -319,35 +288,25 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
         missing == 0 || without_payload == 0
     };
     // Nobody knows whether the server still has such a message: another node may get it, too.
-    let without_message: u64 = to.query_row(
-        &format!(
-            "SELECT count(*) FROM invocation WHERE {UNFINISHED} AND durable AND trigger = 'nats'
-            AND NOT EXISTS (SELECT 1 FROM message WHERE message.invocation = id)"
+    let without_message = count(&format!(
+        "WHERE {UNFINISHED} AND durable AND trigger = 'nats'
+        AND NOT EXISTS (SELECT 1 FROM message WHERE message.invocation = id)"
+    ))?;
+    let (no_payload, no_message) = (without_payload > 0, without_message > 0);
+    let lost = [
+        (!knows_all || has_damaged_row(&INVOCATION), "queued work"),
+        (partial.contains("body") && no_payload, "the payloads of queued work"),
+        (
+            partial.contains("message") && no_message,
+            "which messages of NATS queued work has",
         ),
-        [],
-        |row| row.get(0),
-    )?;
-    let mut lost = Vec::new();
-    if !knows_all || has_damaged_row(&INVOCATION) {
-        lost.push("queued work");
-    }
-    if partial.contains("body") && without_payload > 0 {
-        lost.push("the payloads of queued work");
-    }
-    if partial.contains("message") && without_message > 0 {
-        lost.push("which messages of NATS queued work has");
-    }
-    if partial.contains("load") {
-        lost.push("which scripts have run by being there");
-    }
-    if partial.contains("file") {
-        lost.push("which files are handled");
-    }
-    let count = |condition: &str| {
-        to.query_row(&format!("SELECT count(*) FROM invocation {condition}"), [], |r| {
-            r.get(0)
-        })
-    };
+        (partial.contains("load"), "which scripts have run by being there"),
+        (partial.contains("file"), "which files are handled"),
+    ];
+    let lost: Vec<_> = lost
+        .into_iter()
+        .filter_map(|(is_lost, what)| is_lost.then_some(what))
+        .collect();
     Ok(Salvaged {
         invocations: count("")?,
         unfinished: count(&format!("WHERE {UNFINISHED}"))?,
@@ -391,14 +350,10 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
     if remove_damaged_bodies(db)? > 0 {
         pruned.insert(BODIES.name);
     }
-    db.execute(
-        "UPDATE function SET dead = (SELECT count(*) FROM invocation WHERE dead = 1 AND function = name)",
-        [],
-    )?;
-    db.execute(
-        "INSERT OR IGNORE INTO function (name, dead)
-        SELECT function, count(*) FROM invocation WHERE dead = 1 GROUP BY function",
-        [],
+    db.execute_batch(
+        "UPDATE function SET dead = (SELECT count(*) FROM invocation WHERE dead = 1 AND function = name);
+        INSERT OR IGNORE INTO function (name, dead)
+            SELECT function, count(*) FROM invocation WHERE dead = 1 GROUP BY function;",
     )?;
     Ok(pruned)
 }
@@ -406,39 +361,29 @@ fn prune(db: &Connection) -> rusqlite::Result<BTreeSet<&'static str>> {
 /// Removes results and kept payloads that are not what was written. Their invocations have no result then, and cannot run again.
 /// Unfinished invocations with such a payload were removed before.
 fn remove_damaged_bodies(db: &Connection) -> rusqlite::Result<usize> {
-    let mut statement = db.prepare("SELECT data, checksum, rowid, invocation, kind = 'result' FROM body")?;
-    let mut found = statement.query([])?;
-    let mut damaged: Vec<(i64, Vec<u8>, bool)> = Vec::new();
-    while let Some(row) = found.next()? {
-        if rows::check_sum(row, 0, 1).is_err() {
-            damaged.push((row.get(2)?, row.get(3)?, row.get(4)?));
-        }
-    }
-    drop(found);
-    for (row, invocation, is_result) in &damaged {
-        let lost = if *is_result {
+    let damaged = BODIES.unreadable(db, ("data, checksum", ""), &|row| rows::check_sum(row, 0, 1))?;
+    for key in &damaged {
+        let [invocation, kind] = &key[..] else { continue };
+        let lost = if *kind == Value::Text("result".to_owned()) {
             "result_json = NULL, response = NULL"
         } else {
             // Without `priority` the payload counts as not kept. A dead letter needs its payload to be run again.
             "priority = NULL, dead = NULL"
         };
         db.execute(&format!("UPDATE invocation SET {lost} WHERE id = ?1"), [invocation])?;
-        db.execute("DELETE FROM body WHERE rowid = ?1", [row])?;
     }
-    Ok(damaged.len())
+    BODIES.delete(db, &damaged)
 }
 
 /// Empties a column of invocations where its text cannot be read: without it an invocation can still be shown and run.
 fn clear_unreadable(db: &Connection, column: &str, is_readable: impl Fn(&str) -> bool) -> rusqlite::Result<()> {
-    let sql = format!("SELECT id, {column} FROM invocation WHERE {column} IS NOT NULL");
-    let mut statement = db.prepare(&sql)?;
-    let mut rows = statement.query([])?;
-    let mut unreadable: Vec<Vec<u8>> = Vec::new();
-    while let Some(row) = rows.next()? {
-        if !row.get_ref(1)?.as_str().is_ok_and(&is_readable) {
-            unreadable.push(row.get(0)?);
-        }
-    }
+    let condition = format!("WHERE {column} IS NOT NULL");
+    let unreadable = INVOCATION.unreadable(db, (column, &condition), &|row| {
+        let text = row.get_ref(0)?.as_str()?;
+        is_readable(text).then_some(()).ok_or(rusqlite::Error::InvalidQuery)
+    })?;
     let clear = format!("UPDATE invocation SET {column} = NULL WHERE id = ?1");
-    unreadable.iter().try_for_each(|id| db.execute(&clear, [id]).map(drop))
+    unreadable
+        .into_iter()
+        .try_for_each(|key| db.execute(&clear, params_from_iter(key)).map(drop))
 }

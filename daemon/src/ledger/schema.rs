@@ -4,14 +4,14 @@
 //! `unfinished`). Every attempt has a row in `attempt`: this gives one shape to read, for one more insert on the
 //! ledger's thread.
 
-use super::OpenError;
 use super::rows::UNFINISHED;
+use super::{OpenError, meta};
 use crate::database::{self, BUSY, LogPages, keep_log_on_close};
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 /// The schema that this program writes. A newer one is refused and not changed.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The schema of release 0.1.0, which is migrated. All other ones below [`VERSION`] were in no release, and are refused: development
 /// versions wrote the same number with different tables.
@@ -38,7 +38,10 @@ const TABLES: &str = "
         -- Number of its dead letters.
         dead INTEGER NOT NULL DEFAULT 0,
         -- Whether a user has paused its schedules.
-        paused INTEGER NOT NULL DEFAULT 0
+        paused INTEGER NOT NULL DEFAULT 0,
+        -- The user who has disabled it, and when.
+        disabled_uid INTEGER,
+        disabled_ms INTEGER
     ) WITHOUT ROWID, STRICT;
     CREATE TABLE invocation (
         id BLOB PRIMARY KEY,
@@ -145,6 +148,8 @@ const NEW_COLUMNS: &str = "
     ALTER TABLE invocation ADD COLUMN hook TEXT;
     ALTER TABLE invocation ADD COLUMN superseded_by TEXT;
     ALTER TABLE function ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE function ADD COLUMN disabled_uid INTEGER;
+    ALTER TABLE function ADD COLUMN disabled_ms INTEGER;
     ALTER TABLE body ADD COLUMN checksum INTEGER;
 ";
 
@@ -321,8 +326,7 @@ pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
         None => transaction.execute_batch(TABLES)?,
     }
     transaction.execute_batch(NEW_TABLES)?;
-    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES ('schema', ?1)";
-    transaction.execute(sql, [VERSION.to_string()])?;
+    meta::set(&transaction, "schema", &VERSION.to_string())?;
     transaction.commit()
 }
 
@@ -336,8 +340,7 @@ fn schema_version(db: &Connection) -> rusqlite::Result<Option<String>> {
     if !db.table_exists(None, "meta")? {
         return Ok(None);
     }
-    db.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))
-        .optional()
+    meta::get(db, "schema")
 }
 
 /// Checks an existing database without changing it.
@@ -381,25 +384,27 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
         // An empty database.
         None if has_no_tables(db).map_err(failed)? => {}
         None => {
-            return Err(OpenError::corrupt(
-                path,
-                "it has tables, but not those of a ledger".to_owned(),
-            ));
+            let what = "it has tables, but not those of a ledger";
+            return Err(OpenError::corrupt(path, what.to_owned()));
         }
     }
     let size = std::fs::metadata(path).map_or(0, |meta| meta.len());
     if size > CHECK_MAX {
         return Ok(());
     }
-    let verdict: String = db
-        // Does not compare indexes with tables, which would be slow; `finds_what_waits` does that for the indexes of queued
-        // work.
-        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-        .map_err(failed)?;
-    if verdict != "ok" {
-        return Err(OpenError::corrupt(path, verdict));
-    }
+    // Does not compare indexes with tables, which would be slow; `finds_what_waits` does that for the indexes of queued
+    // work.
+    check_pages(path, db, "quick_check")?;
     finds_what_waits(path, db)
+}
+
+/// Has SQLite check a database by one of its pragmas.
+pub(super) fn check_pages(path: &Path, db: &Connection, pragma: &str) -> Result<(), OpenError> {
+    let verdict = db.query_row(&format!("PRAGMA {pragma}(1)"), [], |row| row.get::<_, String>(0));
+    match verdict.map_err(|source| OpenError::of(path, source))? {
+        verdict if verdict == "ok" => Ok(()),
+        verdict => Err(OpenError::corrupt(path, verdict)),
+    }
 }
 
 /// Queued work is found by one index, and its payload by another. Work that they do not list would be lost silently.

@@ -1,25 +1,22 @@
 //! The statements that store commands. Each command is idempotent: storing it twice gives the same rows as storing it
 //! once.
 
-use super::cancelled;
 use super::command::{self, LedgerCommand};
 use super::events::{self, Earlier};
-use super::files;
-use super::messages;
 use super::rows::{INLINE_MAX, blob, int};
 use super::store_error::StoreError;
+use super::{cancelled, files, messages};
 use crate::allocator;
+use crate::database::execute;
 use fnd_core::idempotency::IdempotencyKey;
-use fnd_core::records::LastSlot;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
-use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, RunResult};
+use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, LastSlot, RunResult};
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ToSql, params};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 /// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
 /// for each function.
@@ -54,8 +51,7 @@ impl<'a> LedgerCounts<'a> {
                 last_attempt = ifnull(excluded.last_attempt, last_attempt)";
         for (function, Count { runs, failures, last }) in self.0 {
             let (id, attempt) = last.map(|last| (blob(last.invocation), last.attempt.0)).unzip();
-            db.prepare_cached(sql)?
-                .execute(params![function.as_str(), runs, failures, id, attempt])?;
+            execute(db, sql, params![function.as_str(), runs, failures, id, attempt])?;
         }
         Ok(())
     }
@@ -74,7 +70,7 @@ pub(super) fn apply<'a>(
             // A row without a key has no payload: its acceptance was not stored.
             let sql = "UPDATE invocation SET durable = 1, dead = ?2 WHERE id = ?1 AND key IS NOT NULL";
             let dead = (!dead_letter).then_some(0);
-            db.prepare_cached(sql)?.execute(params![blob(*id), dead])?;
+            execute(db, sql, params![blob(*id), dead])?;
         }
         LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier)?,
         LedgerCommand::Claim(record, revision) => {
@@ -85,13 +81,10 @@ pub(super) fn apply<'a>(
             let sql =
                 "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
                 WHERE id = ?1 AND ended_ms IS NULL";
-            db.prepare_cached(sql)?.execute(params![
-                blob(record.id),
-                record.state.as_str(),
-                record.attempts,
-                record.polls,
-                record.started_ms.map(int),
-            ])?;
+            let started_ms = record.started_ms.map(int);
+            let state = record.state.as_str();
+            let claimed = params![blob(record.id), state, record.attempts, record.polls, started_ms];
+            execute(db, sql, claimed)?;
         }
         LedgerCommand::Record(attempt, record) => {
             // An earlier attempt may have stored a result.
@@ -118,10 +111,12 @@ pub(super) fn apply<'a>(
             update(db, record, false)?;
         }
         LedgerCommand::DiscardDeadLetter(id) => discard_dead_letter(db, *id)?,
-        LedgerCommand::StoreEnabled { function, enabled } => {
-            let sql = "INSERT INTO function (name, enabled) VALUES (?1, ?2)
-                ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled";
-            db.prepare_cached(sql)?.execute(params![function.as_str(), enabled])?;
+        LedgerCommand::StoreEnabled { function, disabled } => {
+            let sql = "INSERT INTO function (name, enabled, disabled_uid, disabled_ms) VALUES (?1, ?2, ?3, ?4)
+                ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled,
+                disabled_uid = excluded.disabled_uid, disabled_ms = excluded.disabled_ms";
+            let (uid, since_ms) = (disabled.map(|by| by.uid), disabled.map(|by| int(by.since_ms)));
+            execute(db, sql, params![function.as_str(), disabled.is_none(), uid, since_ms])?;
         }
         LedgerCommand::StoreMarks(marks) => store_marks(db, marks)?,
         LedgerCommand::Files(memory) => files::store(db, memory)?,
@@ -129,27 +124,16 @@ pub(super) fn apply<'a>(
         LedgerCommand::Withdraw(id) => messages::withdraw(db, *id)?,
         LedgerCommand::Supersede { id, node } => messages::supersede(db, *id, node)?,
         LedgerCommand::StorePaused { function, paused } => {
-            let sql = "INSERT INTO function (name, paused) VALUES (?1, ?2)
-                ON CONFLICT (name) DO UPDATE SET paused = excluded.paused";
-            db.prepare_cached(sql)?.execute(params![function.as_str(), paused])?;
+            set(db, ["function", "name", "paused"], function.as_str(), paused)?;
         }
         LedgerCommand::StoreVersions { function, installed } => {
-            let sql = "INSERT INTO versions (function, installed) VALUES (?1, ?2)
-                ON CONFLICT (function) DO UPDATE SET installed = excluded.installed";
             let bytes = installed.iter().flat_map(|version| version.0).collect::<Vec<u8>>();
-            db.prepare_cached(sql)?.execute(params![function.as_str(), bytes])?;
+            set(db, ["versions", "function", "installed"], function.as_str(), &bytes)?;
         }
-        LedgerCommand::StoreReleases { function, releases } => match releases {
-            Some(releases) => {
-                let sql = "INSERT INTO release (function, releases) VALUES (?1, ?2)
-                    ON CONFLICT (function) DO UPDATE SET releases = excluded.releases";
-                db.prepare_cached(sql)?.execute(params![function.as_str(), releases])?;
-            }
-            None => {
-                let sql = "DELETE FROM release WHERE function = ?1";
-                db.prepare_cached(sql)?.execute([function.as_str()])?;
-            }
-        },
+        LedgerCommand::StoreReleases { function, releases } => {
+            let place = ["release", "function", "releases"];
+            set_or_remove(db, place, function.as_str(), releases.as_deref())?;
+        }
         LedgerCommand::Together(parts) | LedgerCommand::Change { parts, .. } => parts
             .iter()
             // `false` is always right: at most it deletes bodies that are not there.
@@ -157,36 +141,43 @@ pub(super) fn apply<'a>(
         LedgerCommand::Cancel(id) => cancelled::store(db, *id)?,
         LedgerCommand::FollowLater(id) => follow_later(db, *id)?,
         LedgerCommand::Followed(id) => {
-            let sql = "DELETE FROM unfollowed WHERE invocation = ?1";
-            db.prepare_cached(sql)?.execute([blob(*id)])?;
+            execute(db, "DELETE FROM unfollowed WHERE invocation = ?1", [blob(*id)])?;
         }
         LedgerCommand::HookFailed(id) => hook_failed(db, *id)?,
-        LedgerCommand::StoreAlert { about, health } => match health {
-            Some(health) => {
-                let sql = "INSERT INTO alert (about, health) VALUES (?1, ?2)
-                    ON CONFLICT (about) DO UPDATE SET health = excluded.health";
-                db.prepare_cached(sql)?.execute(params![about, health])?;
-            }
-            None => {
-                db.prepare_cached("DELETE FROM alert WHERE about = ?1")?
-                    .execute([about])?;
-            }
-        },
+        LedgerCommand::StoreAlert { about, health } => {
+            set_or_remove(db, ["alert", "about", "health"], about, health.as_deref())?;
+        }
     }
     Ok(())
+}
+
+/// Sets a column in the row of a name, which is made if it is not there: table, column of the name, column of the value.
+fn set(db: &Connection, [table, key, column]: [&str; 3], name: &str, value: &dyn ToSql) -> rusqlite::Result<()> {
+    let sql = format!(
+        "INSERT INTO {table} ({key}, {column}) VALUES (?1, ?2) ON CONFLICT ({key}) DO UPDATE SET {column} = excluded.{column}"
+    );
+    execute(db, &sql, params![name, value]).map(drop)
+}
+
+/// Like [`set`]; without a value the row is removed.
+fn set_or_remove(db: &Connection, place: [&str; 3], name: &str, value: Option<&str>) -> rusqlite::Result<()> {
+    let [table, key, _] = place;
+    match value {
+        Some(value) => set(db, place, name, &value),
+        None => execute(db, &format!("DELETE FROM {table} WHERE {key} = ?1"), [name]).map(drop),
+    }
 }
 
 /// Stores that what follows the end of an invocation is still to be found out.
 pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
     // A retry may bring an id that is stored already.
     let sql = "INSERT OR IGNORE INTO unfollowed (invocation) VALUES (?1)";
-    db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
+    execute(db, sql, [blob(id)]).map(drop)
 }
 
 /// Marks the invocation whose hook has failed.
 fn hook_failed(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
-    let sql = "UPDATE invocation SET hook = 'failed' WHERE id = ?1";
-    db.prepare_cached(sql)?.execute([blob(id)]).map(drop)
+    execute(db, "UPDATE invocation SET hook = 'failed' WHERE id = ?1", [blob(id)]).map(drop)
 }
 
 pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
@@ -230,8 +221,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
     }
     if let Some(key) = &accepted.load_key {
         let sql = "INSERT OR IGNORE INTO load (function, hash) VALUES (?1, ?2)";
-        db.prepare_cached(sql)?
-            .execute(params![accepted.function.as_str(), key.0])?;
+        execute(db, sql, params![accepted.function.as_str(), key.0])?;
     }
     if let Some((reason, why)) = &accepted.skipped {
         put_skipped(db, accepted, *reason, why)?;
@@ -265,7 +255,7 @@ pub(super) fn is_durable(db: &Connection, id: InvocationId) -> rusqlite::Result<
 /// Replaces the marks of a function's schedules.
 fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
     let sql = "DELETE FROM schedule WHERE function = ?1";
-    db.prepare_cached(sql)?.execute([marks.function.as_str()])?;
+    execute(db, sql, [marks.function.as_str()])?;
     marks
         .marks
         .iter()
@@ -274,12 +264,8 @@ fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
 
 fn put_mark(db: &Connection, function: &FunctionName, mark: &LastSlot) -> Result<(), StoreError> {
     let sql = "INSERT OR REPLACE INTO schedule (function, key, last_ms, ahead_ms) VALUES (?1, ?2, ?3, ?4)";
-    db.prepare_cached(sql)?.execute(params![
-        function.as_str(),
-        &*mark.key,
-        int(mark.last_ms),
-        mark.ahead_ms.map(int)
-    ])?;
+    let (last_ms, ahead_ms) = (int(mark.last_ms), mark.ahead_ms.map(int));
+    execute(db, sql, params![function.as_str(), &*mark.key, last_ms, ahead_ms])?;
     Ok(())
 }
 
@@ -323,26 +309,19 @@ const REPLACE_STATE: &str = "UPDATE SET state = excluded.state, started_ms = exc
         version = excluded.version, result_json = excluded.result_json, result = excluded.result,
         response = excluded.response, request = iif(?18, request, NULL)";
 
-/// Stores a state without the column `dead`. The triggers of the table watch that column alone, and for a statement that
-/// can run a trigger SQLite keeps a journal of the statement.
-static UPSERT: LazyLock<String> = LazyLock::new(|| format!("{INSERT_STATE} {REPLACE_STATE}"));
-
-/// Stores the end of an invocation that becomes a dead letter, unless its acceptance said that it never does. Only the first
-/// end counts: a dead letter that was dropped must not come back if its end is stored again. If SQLite refused the acceptance
-/// of durable work, the row is not durable and has no payload to run again.
-static UPSERT_DEAD: LazyLock<String> = LazyLock::new(|| {
-    format!("{INSERT_STATE} {REPLACE_STATE}, dead = iif(durable AND ended_ms IS NULL AND dead IS NULL, 1, dead)")
-});
-
 /// Stores the state of an invocation, also if the invocation was never stored, such as one skipped on arrival.
 fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
-    let sql = if record.ends_as_dead_letter() {
-        &UPSERT_DEAD
-    } else {
-        &UPSERT
+    // The triggers of the table watch the column `dead` alone, and for a statement that can run a trigger SQLite keeps a journal of the
+    // statement. So only the end of an invocation that becomes a dead letter sets it, unless its acceptance said that it never does. Only
+    // the first end counts: a dead letter that was dropped must not come back if its end is stored again. If SQLite refused the acceptance
+    // of durable work, the row is not durable and has no payload to run again.
+    let dead = match record.ends_as_dead_letter() {
+        true => ", dead = iif(durable AND ended_ms IS NULL AND dead IS NULL, 1, dead)",
+        false => "",
     };
+    let sql = format!("{INSERT_STATE} {REPLACE_STATE}{dead}");
     let (is_json, inline, apart) = split(record.result.as_ref());
-    db.prepare_cached(sql)?.execute(params![
+    db.prepare_cached(&sql)?.execute(params![
         blob(record.id),
         record.function.as_str(),
         record.trigger.as_str(),
@@ -376,12 +355,12 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
         None if is_new => {}
         None => {
             let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'result'";
-            db.prepare_cached(sql)?.execute([blob(record.id)])?;
+            execute(db, sql, [blob(record.id)])?;
         }
     }
     if !record.keeps_payload() && !is_new {
         let sql = "DELETE FROM body WHERE invocation = ?1 AND kind = 'payload'";
-        db.prepare_cached(sql)?.execute([blob(record.id)])?;
+        execute(db, sql, [blob(record.id)])?;
     }
     Ok(())
 }
@@ -409,7 +388,7 @@ pub(super) fn json(value: &impl Serialize) -> String {
 fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
     // The value 0 stays: it says that the invocation never becomes a dead letter.
     let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
-    db.prepare_cached(sql)?.execute([blob(id)])?;
+    execute(db, sql, [blob(id)])?;
     Ok(())
 }
 
@@ -417,8 +396,7 @@ fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusql
     let sql = "INSERT OR REPLACE INTO body (invocation, kind, data, checksum) VALUES (?1, ?2, ?3, ?4)";
     // SQLite has no checksums of its own, and a damaged payload must not run.
     let checksum = crc32fast::hash(data);
-    db.prepare_cached(sql)?
-        .execute(params![blob(id), kind, data, checksum])?;
+    execute(db, sql, params![blob(id), kind, data, checksum])?;
     // SQLite has copied the bytes, and their owner drops them soon.
     allocator::freed(data.len() as u64);
     Ok(())

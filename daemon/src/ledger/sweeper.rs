@@ -18,6 +18,7 @@ use super::command::{Figures, Forgetting};
 use super::forget::Round;
 use super::retention::Retention;
 use super::room::{self, Pages};
+use crate::database;
 use expiries::{Expiries, SHORT};
 use fnd_core::run::Now;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -66,7 +67,8 @@ pub(super) struct Sweeper {
     /// When the clock was read last, and when the whole history was checked last.
     clock_seen: Duration,
     all_seen: Duration,
-    forgetting: Forgetting,
+    /// The figures for the status.
+    pub(super) forgetting: Forgetting,
     /// Number of records forgotten, except those that made room on the disk.
     forgotten: u64,
     jobs: VecDeque<SweepJob>,
@@ -164,11 +166,8 @@ impl Sweeper {
         let Now { mono: now, unix_ms } = (self.clock)();
         let expires = self.expiries.next.first();
         let expires = expires.map(|(due_ms, _)| now + Duration::from_millis(due_ms.saturating_sub(unix_ms)));
-        let next = if self.has_jobs() {
-            Some(self.free_at)
-        } else {
-            (!self.due.is_empty()).then_some(self.next_pass)
-        };
+        let due = (!self.due.is_empty()).then_some(self.next_pass);
+        let next = self.has_jobs().then_some(self.free_at).or(due);
         let hourly = self.all_seen + HOURLY;
         let next = next.into_iter().chain(expires).filter(|_| !self.stuck);
         next.fold(hourly, Duration::min).saturating_sub(now)
@@ -195,11 +194,6 @@ impl Sweeper {
     fn first_kept(&self, keep_for: Duration) -> u128 {
         let now_ms = self.age.now_ms((self.clock)().unix_ms);
         now_ms.map_or(0, |now_ms| room::first_of(now_ms, keep_for))
-    }
-
-    /// Returns the figures for the status.
-    pub(super) fn forgetting(&self) -> Forgetting {
-        self.forgetting
     }
 
     /// Notes that an invocation has ended.
@@ -245,10 +239,9 @@ impl Sweeper {
 
     /// Returns the sizes of the history.
     pub(super) fn figures(&self, db: &Connection) -> rusqlite::Result<Figures> {
-        let mut statement = db.prepare_cached("SELECT name, dead FROM function WHERE dead > 0")?;
-        let dead = statement.query_map([], |row| Ok((super::rows::function(row, 0)?, row.get(1)?)))?;
+        let sql = "SELECT name, dead FROM function WHERE dead > 0";
         Ok(Figures {
-            dead_letters: dead.collect::<rusqlite::Result<_>>()?,
+            dead_letters: database::all(db, sql, [], |row| Ok((super::rows::function(row, 0)?, row.get(1)?)))?,
             history_bytes: Pages::of(db)?.used(),
             forgotten: self.forgotten,
         })

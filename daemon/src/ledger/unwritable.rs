@@ -9,9 +9,10 @@ use super::in_flight::{Earlier, InFlight};
 use super::{OpenError, schema};
 use crate::database::{PresentFiles, keep_log_on_close};
 use crate::free_space::FreeSpace;
+use crate::lock::lock;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The connection for queries; it is replaced when the makeshift ends.
 pub(super) type Reading = Arc<Mutex<Connection>>;
@@ -43,16 +44,37 @@ pub(super) fn in_words(error: &OpenError, path: &Path) -> String {
     crate::chain(error) + &free.unwrap_or_default()
 }
 
+/// Opens the connections for writing and reading, as makeshifts if the database cannot be written: then the reason is returned, too.
+///
+/// # Errors
+/// [`OpenError`].
+pub(super) fn connect(path: &Path, state: &Path) -> Result<(Connection, Connection, Option<OpenError>), OpenError> {
+    match usual(path) {
+        Ok((db, reading)) => Ok((db, reading, None)),
+        Err(error) if is_unwritable(&error, state) => match makeshifts(path) {
+            Ok((db, reading)) => Ok((db, reading, Some(error))),
+            Err(_) => Err(error), // the first error says more
+        },
+        Err(error) => Err(error),
+    }
+}
+
+fn usual(path: &Path) -> Result<(Connection, Connection), OpenError> {
+    Ok((schema::open(path)?, schema::open_read_only(path)?))
+}
+
+fn makeshifts(path: &Path) -> Result<(Connection, Connection), OpenError> {
+    Ok((open(path)?, open_read_only(path)?))
+}
+
 /// Opens a database as a makeshift. If its schema is that of this program, nothing is written; another schema is an
 /// error.
 ///
 /// # Errors
 /// [`OpenError`].
-pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
+fn open(path: &Path) -> Result<Connection, OpenError> {
     let failed = |source| OpenError::of(path, source);
-    let Some(mut db) = private(path).map_err(failed)? else {
-        return schema::in_memory().map_err(failed);
-    };
+    let mut db = private(path).map_err(failed)?;
     schema::check(path, &db)?;
     schema::create(&mut db).map_err(failed)?;
     Ok(db)
@@ -62,26 +84,28 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
 ///
 /// # Errors
 /// [`OpenError`].
-pub(super) fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
+fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
     let failed = |source| OpenError::of(path, source);
-    let Some(db) = private(path).map_err(failed)? else {
-        return schema::in_memory().map_err(failed);
-    };
+    let db = private(path).map_err(failed)?;
     // Not opened read-only: that would take a lock that breaks the lock of the other connection.
     db.pragma_update(None, "query_only", true).map_err(failed)?;
     Ok(db)
 }
 
-/// Returns nothing if there is no database, or if it never had room for its tables.
-fn private(path: &Path) -> rusqlite::Result<Option<Connection>> {
+/// Opens a database without an index of its log on the disk. If there is none, or if it never had room for its tables, this is a new one in
+/// memory.
+fn private(path: &Path) -> rusqlite::Result<Connection> {
     if std::fs::metadata(path).map_or(true, |meta| meta.len() == 0) {
-        return Ok(None);
+        return schema::in_memory();
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let db = Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?;
     schema::configure_reading(&db)?;
     keep_log_on_close(&db, true)?;
-    Ok(Some(db).filter(|db| !schema::has_no_tables(db).is_ok_and(|none| none)))
+    match schema::has_no_tables(&db) {
+        Ok(true) => schema::in_memory(),
+        Ok(false) | Err(_) => Ok(db),
+    }
 }
 
 /// The changes that a start could not write.
@@ -124,15 +148,14 @@ impl Later {
 /// Replaces makeshifts with the usual connections; opens makeshifts again if that fails.
 fn reopen(path: &Path, db: &mut Connection, reading: &Reading, present: &PresentFiles) -> Result<(), OpenError> {
     let nothing = || Connection::open_in_memory().map_err(|source| OpenError::of(path, source));
-    let mut reading = reading.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut reading = lock(reading);
     // Close all descriptors of this file first: the two kinds of connections share their locks, and closing any
     // descriptor of a file releases the locks of all others (fcntl(2), "Advisory record locking").
     (*db, *reading) = (nothing()?, nothing()?);
     present.close();
-    let usual = schema::open(path).and_then(|db| Ok((db, schema::open_read_only(path)?)));
-    let (both, result) = match usual {
+    let (both, result) = match usual(path) {
         Ok(both) => (both, Ok(())),
-        Err(error) => ((open(path)?, open_read_only(path)?), Err(error)),
+        Err(error) => (makeshifts(path)?, Err(error)),
     };
     (*db, *reading) = both;
     if let Err(error) = present.open() {

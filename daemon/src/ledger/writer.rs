@@ -18,7 +18,7 @@ mod handle;
 mod settle;
 mod transaction;
 
-use super::command::{Acknowledged, BATCH_MAX, Batch, CommandQueue, LedgerCommand, WriterHealth};
+use super::command::{Acknowledged, BATCH_MAX, CommandQueue, LedgerCommand, WriterHealth};
 use super::in_flight::InFlight;
 use super::notices::{self, Notices};
 use super::schema;
@@ -34,7 +34,6 @@ use std::time::{Duration, Instant};
 use transaction::{Unwritten, WrittenRecords};
 
 pub use handle::LedgerWriter;
-pub(super) use handle::StartError;
 
 /// How long the writer waits before it retries a failed write, if no new command arrives.
 const RETRY: Duration = Duration::from_secs(1);
@@ -99,10 +98,9 @@ pub(crate) struct LedgerThread {
 
 impl LedgerThread {
     fn run(mut self) {
-        let queue = Arc::clone(&self.queue);
-        self.report_health(&queue);
+        self.report_health();
         loop {
-            queue.wait(self.failing.is_some(), self.pause());
+            self.queue.wait(self.failing.is_some(), self.pause());
             if !self.turn(BATCH_MAX) {
                 return;
             }
@@ -121,13 +119,9 @@ impl LedgerThread {
     /// Writes the commands that wait, at most `most` of them, and does what follows a write. Returns whether more
     /// commands may come.
     pub(crate) fn turn(&mut self, most: usize) -> bool {
-        let queue = &*Arc::clone(&self.queue);
-        let Batch {
-            commands,
-            retention,
-            last,
-        } = queue.take_now(most);
-        if let Some(retention) = retention {
+        let batch = self.queue.take_now(most);
+        let (commands, last) = (batch.commands, batch.last);
+        if let Some(retention) = batch.retention {
             self.sweeper.retain(*retention);
         }
         // Commands of the backlog do not count: they were counted when they were tried first.
@@ -137,15 +131,15 @@ impl LedgerThread {
         let rests = |failing: &&Failing| !last && begun < failing.until;
         if let Some(Failing { reason, .. }) = self.failing.as_ref().filter(rests) {
             let reason = Arc::clone(reason);
-            queue.done(count, Some(reason.to_string()));
+            self.queue.done(count, Some(reason.to_string()));
             self.settle(&commands, &Err(reason));
-            self.keep(queue, commands);
-            self.report_health(queue);
+            self.keep(commands);
+            self.report_health();
             return true;
         }
         self.backlog_bytes = 0;
         let mut all: Vec<LedgerCommand> = std::mem::take(&mut self.backlog).into();
-        all.extend(self.without_refused(commands, queue));
+        all.extend(self.without_refused(commands));
         let makes_up = self.later.is_some();
         // While writes fail, a transaction without commands is tried too: it shows when the disk works again, and takes the place
         // of the failed commit in the log.
@@ -158,24 +152,24 @@ impl LedgerThread {
             Ok(WrittenRecords { refused, earlier, log }) => {
                 self.failing = None;
                 if makes_up || all.iter().any(changes_figures) {
-                    self.count(queue);
+                    self.count();
                 }
                 // Update the health first: a caller that is acknowledged may ask for it at once.
-                queue.done(count, None);
-                queue.lose(refused);
+                self.queue.done(count, None);
+                self.queue.lock().health.lost += refused;
                 self.settle(&all, &Ok(earlier));
                 // The callers have their answers. Copying the log and forgetting take milliseconds, so they come
                 // after that.
                 self.checkpoint(log);
-                self.sweep(queue, last);
+                self.sweep(last);
             }
             Err(error) => {
                 let note = self.path.parent().and_then(read_only_note).unwrap_or_default();
                 let reason: Arc<str> = format!("failed to write the ledger: {error}{note}").into();
-                queue.done(count, Some(reason.to_string()));
+                self.queue.done(count, Some(reason.to_string()));
                 self.settle(&all, &Err(Arc::clone(&reason)));
-                self.keep(queue, all);
-                queue.failed();
+                self.keep(all);
+                self.queue.lock().health.failed += 1;
                 if let Unwritten::Sqlite(error) = error {
                     // Forgetting makes room inside the database when the disk has none.
                     let is_full = error.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull);
@@ -183,14 +177,14 @@ impl LedgerThread {
                     let step = |_: &usize| matches!(self.sweeper.try_step(&self.db, is_full), Ok(true));
                     let _ = (0..STEPS_IN_RETRY).take_while(step).count();
                     self.checkpoint(None);
-                    queue.set_forgetting(self.sweeper.forgetting());
+                    self.queue.lock().health.forgetting = self.sweeper.forgetting;
                 }
                 let now = crate::clock::monotonic();
                 let until = now + rest(now.saturating_duration_since(begun));
                 self.failing = Some(Failing { reason, until });
             }
         }
-        self.report_health(queue);
+        self.report_health();
         // Files that do not belong to the ledger any more are left to the next start as they are.
         if last && let Some(log) = self.log.as_mut().filter(|_| self.present.wrong_or_short().is_none()) {
             log.close(&self.db);
@@ -205,8 +199,8 @@ impl LedgerThread {
     }
 
     /// Reports the health if it has changed since the last report.
-    fn report_health(&mut self, queue: &CommandQueue) {
-        let health = queue.health();
+    fn report_health(&mut self) {
+        let health = self.queue.lock().health.clone();
         if health != self.reported {
             self.reported = health;
             (self.acknowledge)(Acknowledged::HealthChanged);
@@ -215,7 +209,7 @@ impl LedgerThread {
 
     /// Refuses durable work while queued work is missing from the ledger, and claims while the queue is of an earlier moment;
     /// returns the rest.
-    fn without_refused(&mut self, commands: Vec<LedgerCommand>, queue: &CommandQueue) -> Vec<LedgerCommand> {
+    fn without_refused(&mut self, commands: Vec<LedgerCommand>) -> Vec<LedgerCommand> {
         if self.notices.is_clear() {
             return commands;
         }
@@ -224,7 +218,7 @@ impl LedgerThread {
         {
             tracing::info!("the notice about the damaged ledger was confirmed");
             self.notices = notices;
-            queue.set_notices(self.notices.clone());
+            self.queue.set_notices(self.notices.clone());
         }
         let Some(hold) = self.notices.hold.clone() else {
             return commands;
@@ -242,7 +236,7 @@ impl LedgerThread {
     }
 
     /// Forgets records that are not kept, while no caller waits for other work.
-    fn sweep(&mut self, queue: &CommandQueue, last: bool) {
+    fn sweep(&mut self, last: bool) {
         let low = super::room::is_low(&self.db);
         let mut swept = false;
         // If a power cut brings forgotten records back, they are forgotten again, so no sync is needed.
@@ -250,7 +244,7 @@ impl LedgerThread {
             self.full_sync = false;
         }
         // A stop, a new retention and new work each end the loop within one step.
-        while queue.leaves_time()
+        while self.queue.leaves_time()
             && !last
             && self.present.wrong_or_short().is_none()
             && self.sweeper.step(&self.db, low)
@@ -258,9 +252,9 @@ impl LedgerThread {
             swept = true;
             self.checkpoint(None);
         }
-        queue.set_forgetting(self.sweeper.forgetting());
+        self.queue.lock().health.forgetting = self.sweeper.forgetting;
         if swept {
-            self.count(queue);
+            self.count();
         }
     }
 
@@ -292,9 +286,9 @@ impl LedgerThread {
         Some(pages)
     }
 
-    fn count(&self, queue: &CommandQueue) {
+    fn count(&self) {
         match self.sweeper.figures(&self.db) {
-            Ok(figures) => queue.set_figures(figures),
+            Ok(figures) => self.queue.lock().figures = figures,
             Err(error) => tracing::warn!("failed to count dead letters: {error}"),
         }
     }

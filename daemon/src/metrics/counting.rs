@@ -6,39 +6,19 @@ use super::*;
 const RECEIVERS: [&str; 2] = ["caller", "function"];
 
 impl Metrics {
-    /// Counts a call of a hook that is over.
-    pub(crate) fn hook_ended(&self, state: RunState) {
-        self.hooks(state).inc();
-    }
-
-    /// Counts a call of an alert.
-    pub(crate) fn notified(&self, word: AlertCondition) {
-        self.alerts(word).inc();
-    }
-
-    pub(super) fn hooks(&self, state: RunState) -> Counter {
+    pub(crate) fn hooks(&self, state: RunState) -> Counter {
         let labels = Labels(None, Some(("outcome", state.as_str())));
         self.hooks.get_or_create_owned(&labels)
     }
 
-    pub(super) fn alerts(&self, word: AlertCondition) -> Counter {
+    pub(crate) fn alerts(&self, word: AlertCondition) -> Counter {
         let labels = Labels(None, Some(("alert", word.as_str())));
         self.alerts.get_or_create_owned(&labels)
-    }
-
-    /// Counts a start that is repeated.
-    pub(crate) fn put_back(&self) {
-        self.put_back.inc();
     }
 
     /// Counts events that were sent, by what became of them.
     pub(crate) fn events(&self, outcome: &'static str, events: u64) {
         self.events.get_or_create(&[("outcome", outcome)]).inc_by(events);
-    }
-
-    /// Counts a late turn of the main loop.
-    pub(crate) fn late(&self, by: Duration) {
-        self.lag.observe(by.as_secs_f64());
     }
 
     /// Returns the label of a function.
@@ -233,11 +213,6 @@ impl Metrics {
         if let Some(peak) = usage.memory_peak_bytes {
             self.memory_peak.get_or_create(&own).set(number(peak));
         }
-    }
-
-    /// Counts a scan that is over.
-    pub(crate) fn rescanned(&self) {
-        self.rescans.inc();
     }
 
     /// Removes the series of a function that is gone.

@@ -9,15 +9,14 @@
 //!
 //! A pipe bounds the number of marks of calls that print, [`LOGS_MAX`] that of records that workers send for the log.
 
-use super::{AttemptOutput, Captured, OutputCommand, SharedOutput};
+use super::{AttemptKey, AttemptOutput, Captured, OutputCommand, SharedOutput};
+use crate::lock::lock;
 use fnd_core::records::protocol::{Level, LogRecord};
-use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
+use fnd_wire::ids::WorkerId;
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-type CallKey = (InvocationId, Attempt);
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Most bytes of records for the log that wait for the output thread; what comes beyond them is dropped.
 pub(super) const LOGS_MAX: usize = 1 << 20;
@@ -65,7 +64,7 @@ struct OutputState {
 
 /// A call in flight.
 struct OutputCall {
-    key: CallKey,
+    key: AttemptKey,
     /// Bytes printed before it began, by pipe.
     at: [u64; 2],
     logged: bool,
@@ -81,9 +80,9 @@ struct OutputOffset {
 pub(super) enum OffsetAction {
     Begin(Box<AttemptOutput>),
     /// A call has ended.
-    End(CallKey, Option<Box<dyn FnOnce(Captured) + Send>>),
+    End(AttemptKey, Option<Box<dyn FnOnce(Captured) + Send>>),
     /// A line for the log, of a call or of none.
-    Log(Option<CallKey>, Level, String),
+    Log(Option<AttemptKey>, Level, String),
 }
 
 /// The next part of a worker's output.
@@ -99,7 +98,7 @@ pub(super) enum OutputStep {
 impl CallOutput {
     /// Begins a call: everything printed from now on is its output.
     pub fn begin(&self, meta: AttemptOutput) {
-        let mut state = self.ends.lock();
+        let mut state = lock(&self.ends.state);
         // Counted under the lock: the output thread reads nothing between the count and the mark.
         let at = self.ends.printed(&state);
         state.begin(meta, at);
@@ -107,8 +106,8 @@ impl CallOutput {
 
     /// Ends a call that has answered. If it has printed or logged, `done` gets its output, on the output thread,
     /// without a result.
-    pub fn end(&self, key: CallKey, done: impl FnOnce(Captured) + Send + 'static) -> CallOutputEnd {
-        let mut state = self.ends.lock();
+    pub fn end(&self, key: AttemptKey, done: impl FnOnce(Captured) + Send + 'static) -> CallOutputEnd {
+        let mut state = lock(&self.ends.state);
         let Some(place) = state.calls.iter().position(|call| call.key == key) else {
             return CallOutputEnd::Silent;
         };
@@ -120,31 +119,26 @@ impl CallOutput {
             // other work.
             match state.marks.iter().rposition(begun) {
                 Some(place) => drop(state.marks.remove(place)),
-                None => state.marks.push_back(OutputOffset {
-                    at,
-                    what: OffsetAction::End(key, None),
-                }),
+                None => {
+                    let what = OffsetAction::End(key, None);
+                    state.marks.push_back(OutputOffset { at, what });
+                }
             }
             return CallOutputEnd::Silent;
         }
-        self.leave(
-            state,
-            OutputOffset {
-                at,
-                what: OffsetAction::End(key, Some(Box::new(done))),
-            },
-        );
+        let what = OffsetAction::End(key, Some(Box::new(done)));
+        self.leave(state, OutputOffset { at, what });
         CallOutputEnd::Printed
     }
 
     /// Adds a log record to the output of a call in flight, or to the worker's own where there is no such call.
-    pub fn log(&self, key: Option<CallKey>, record: &LogRecord) {
+    pub fn log(&self, key: Option<AttemptKey>, record: &LogRecord) {
         let mut text = record.message.clone();
         if !record.fields.is_empty() {
             let fields = serde_json::to_string(&record.fields).unwrap_or_default();
             text = format!("{text} {fields}");
         }
-        let mut state = self.ends.lock();
+        let mut state = lock(&self.ends.state);
         let call = state.calls.iter_mut().find(|call| Some(call.key) == key);
         let known = call.map(|call| {
             call.logged = true;
@@ -215,15 +209,10 @@ impl PipeOffsets {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, OutputState> {
-        // Every change is complete before anything can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the bytes of the records for the log that wait.
     #[cfg(test)]
     pub(super) fn logged(&self) -> usize {
-        self.lock().logged
+        lock(&self.state).logged
     }
 
     /// Returns the bytes printed so far; for a worker that serves several calls the count is not needed, and is 0.
@@ -241,7 +230,7 @@ impl PipeOffsets {
     /// Returns the next part: a mark that was reached, else bytes up to the next mark from an `open` pipe. The pipe
     /// `first` is tried first.
     pub(super) fn next(&self, buffer: &mut [u8], open: [bool; 2], first: usize) -> OutputStep {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.check_sent = false;
         let at = state.marks.front().map(|mark| mark.at);
         // Both pipes are read up to the mark before the mark is carried out: the bytes of a call come before its end,

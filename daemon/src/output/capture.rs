@@ -28,6 +28,9 @@ use snapshot::UnfinishedLine;
 /// Longest line kept; the rest of it is dropped and counted.
 const LINE_MAX: usize = 16 << 10;
 
+/// Gets every whole line and note, and whether it is in the head.
+type Seen<'a> = dyn FnMut(&Line<'_>, bool) + 'a;
+
 /// One attempt's output.
 pub(super) struct Capture {
     pub(super) meta: AttemptOutput,
@@ -45,14 +48,14 @@ pub(super) struct Capture {
     gap: u64,
     cut: u64,
     gap_ms: u64,
-    stdout: UnfinishedLine,
-    stderr: UnfinishedLine,
+    /// Standard output and error.
+    streams: [UnfinishedLine; 2],
     /// Masks both streams; absent where the function has no secrets.
     masked: Option<Box<Masked>>,
     /// Standard output may be the result.
-    gives_result: bool,
-    /// Nothing that is printed is kept: it may contain values of secrets, and nobody has their fingerprints.
-    withheld: bool,
+    pub(super) gives_result: bool,
+    /// Nothing that is printed is kept, it is only counted: it may contain values of secrets, and nobody has their fingerprints.
+    pub(super) withheld: bool,
     result: Vec<u8>,
     error_line: ErrorLine,
     last_lines: LastLines,
@@ -73,8 +76,7 @@ impl Capture {
             gap: 0,
             cut: 0,
             gap_ms: 0,
-            stdout: UnfinishedLine::default(),
-            stderr: UnfinishedLine::default(),
+            streams: Default::default(),
             masked,
             gives_result: true,
             withheld: false,
@@ -98,7 +100,7 @@ impl Capture {
     }
 
     /// Adds a log record of a worker: each of its lines, with its level in front.
-    pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+    pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut Seen<'_>) {
         self.last_ms = time_ms;
         // A record comes whole, so it is masked here and not by the maskers of the streams.
         let mask = self.meta.mask.clone();
@@ -108,15 +110,7 @@ impl Capture {
             let text = line.as_bytes();
             let kept = text.get(..LINE_MAX).unwrap_or(text);
             self.cut = self.cut.saturating_add((text.len() - kept.len()) as u64);
-            self.line(
-                &Line {
-                    time_ms,
-                    stream: Stream::Log,
-                    newline: true,
-                    text: kept,
-                },
-                seen,
-            );
+            self.line(&Line::new(time_ms, Stream::Log, kept), seen);
         }
     }
 
@@ -126,34 +120,18 @@ impl Capture {
         meta: AttemptOutput,
         first: u64,
         (time_ms, words): (u64, &str),
-        seen: &mut dyn FnMut(&Line<'_>, bool),
+        seen: &mut Seen<'_>,
     ) -> Self {
         let mut capture = Self::new(meta);
         capture.head = LogLinesReader::decode(first, 0, &[]);
-        let note = Line {
-            time_ms,
-            stream: Stream::Note,
-            newline: true,
-            text: words.as_bytes(),
-        };
-        capture.place(&note, seen);
+        capture.place(&Line::note(time_ms, words), seen);
         capture
     }
 
-    /// From now on, only counts what is printed.
-    pub(super) fn withhold(&mut self) {
-        self.withheld = true;
-    }
-
-    /// Says whether what is printed is only counted.
-    pub(super) fn is_withheld(&self) -> bool {
-        self.withheld
-    }
-
     /// Adds bytes. `seen` gets every whole line and note, and whether it is in the head.
-    pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
-        if self.gives_result && !self.withheld && stream == Stream::Stdout && self.stdout.bytes <= self.meta.result_max
-        {
+    pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut Seen<'_>) {
+        let may_be_result = self.gives_result && !self.withheld && stream == Stream::Stdout;
+        if may_be_result && self.bytes(stream) <= self.meta.result_max {
             // One byte more than a result may have shows that it is no result.
             let most = self.meta.result_max.saturating_add(1);
             let room = most.saturating_sub(self.result.len() as u64);
@@ -173,13 +151,7 @@ impl Capture {
     }
 
     /// Takes the next bytes of a stream, or its end, masks the values of secrets, and makes lines of the rest.
-    fn mask_and_split(
-        &mut self,
-        stream: Stream,
-        time_ms: u64,
-        bytes: Option<&[u8]>,
-        seen: &mut dyn FnMut(&Line<'_>, bool),
-    ) {
+    fn mask_and_split(&mut self, stream: Stream, time_ms: u64, bytes: Option<&[u8]>, seen: &mut Seen<'_>) {
         match self.masked.take() {
             None => self.split(stream, time_ms, bytes.unwrap_or_default(), seen),
             Some(mut masked) => {
@@ -189,7 +161,7 @@ impl Capture {
         }
     }
 
-    fn split(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut dyn FnMut(&Line<'_>, bool)) {
+    fn split(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut Seen<'_>) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = rest.split_at(end);
@@ -197,15 +169,7 @@ impl Capture {
             let unfinished = self.unfinished(stream);
             // Most lines come whole: they are passed on as they lie in the buffer, without a copy.
             if unfinished.partial.0.is_empty() && unfinished.cut == 0 && piece.len() <= LINE_MAX {
-                self.line(
-                    &Line {
-                        time_ms,
-                        stream,
-                        newline: true,
-                        text: piece,
-                    },
-                    seen,
-                );
+                self.line(&Line::new(time_ms, stream, piece), seen);
             } else {
                 unfinished.grow(piece);
                 self.end_line(stream, time_ms, true, seen);
@@ -215,9 +179,9 @@ impl Capture {
     }
 
     /// Ends the capture: unfinished lines become lines, and the tail is appended to the head.
-    pub(super) fn end(&mut self, time_ms: u64, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+    pub(super) fn end(&mut self, time_ms: u64, seen: &mut Seen<'_>) {
         // Before the gap is noted: an unfinished line may push other lines out of the tail, which count as not kept.
-        for stream in [Stream::Stdout, Stream::Stderr] {
+        for stream in Stream::PIPES {
             self.mask_and_split(stream, time_ms, None, seen);
             if !self.unfinished(stream).partial.0.is_empty() {
                 self.end_line(stream, time_ms, false, seen);
@@ -225,12 +189,7 @@ impl Capture {
         }
         if self.gap > 0 {
             let text = format!("{} bytes of output were not kept here (limits.output)", self.gap);
-            let gap = Line {
-                time_ms: self.gap_ms,
-                stream: Stream::Note,
-                newline: true,
-                text: text.as_bytes(),
-            };
+            let gap = Line::note(self.gap_ms, &text);
             // Into the head and not by `place`, which would put the note behind the last lines: the gap is before them.
             self.head.push(&gap);
             seen(&gap, true);
@@ -238,17 +197,12 @@ impl Capture {
         let (base_ms, tail) = self.tail.encoded();
         self.head.extend(Decoder::new(base_ms, tail));
         self.tail.clear();
-        if self.gives_result && !self.meta.cgi && self.stdout.bytes > self.meta.result_max {
+        let (bytes, most) = (self.bytes(Stream::Stdout), self.meta.result_max);
+        if self.gives_result && !self.meta.cgi && bytes > most {
             let text = format!(
-                "standard output is {} bytes, more than a result may have ({}, limits.result): it was taken as log only",
-                self.stdout.bytes, self.meta.result_max
+                "standard output is {bytes} bytes, more than a result may have ({most}, limits.result): it was taken as log only"
             );
-            let note = Line {
-                time_ms,
-                stream: Stream::Note,
-                newline: true,
-                text: text.as_bytes(),
-            };
+            let note = Line::note(time_ms, &text);
             self.head.push(&note);
             seen(&note, true);
         }
@@ -256,11 +210,7 @@ impl Capture {
 
     /// Returns the bytes printed on a stream.
     pub(super) fn bytes(&self, stream: Stream) -> u64 {
-        if stream == Stream::Stdout {
-            self.stdout.bytes
-        } else {
-            self.stderr.bytes
-        }
+        self.streams[stream.pipe()].bytes
     }
 
     /// Returns the bytes of both streams that were not kept.
@@ -283,26 +233,21 @@ impl Capture {
     /// Returns standard output as the result; absent where it is empty, or larger than a result may be and so only log.
     pub(super) fn take_result(&mut self) -> Option<RunResult> {
         let data = std::mem::take(&mut self.result);
-        let fits = self.stdout.bytes <= self.meta.result_max;
+        let fits = self.bytes(Stream::Stdout) <= self.meta.result_max;
         (fits && !data.is_empty()).then(|| super::result::of(data))
     }
 
     /// Returns standard output where it would be the result if it were not too large.
     pub(super) fn output_too_large(&self) -> Option<TooLarge> {
-        let bytes = self.stdout.bytes;
+        let bytes = self.bytes(Stream::Stdout);
         let is_too_large = self.gives_result && !self.withheld && bytes > self.meta.result_max;
         is_too_large.then_some(TooLarge { bytes, is_output: true })
-    }
-
-    /// Says that standard output is not the result, whatever its size.
-    pub(super) fn is_log_only(&mut self) {
-        self.gives_result = false;
     }
 
     /// Returns whether a line has begun and not ended.
     pub(super) fn is_in_a_line(&self) -> bool {
         let holds = self.masked.as_ref().is_some_and(|masked| masked.holds());
-        holds || !self.stdout.partial.0.is_empty() || !self.stderr.partial.0.is_empty()
+        holds || self.streams.iter().any(|stream| !stream.partial.0.is_empty())
     }
 
     /// Returns the line of standard error that says why the program failed.
@@ -311,43 +256,27 @@ impl Capture {
     }
 
     fn unfinished(&mut self, stream: Stream) -> &mut UnfinishedLine {
-        if stream == Stream::Stdout {
-            &mut self.stdout
-        } else {
-            &mut self.stderr
-        }
+        &mut self.streams[stream.pipe()]
     }
 
-    fn end_line(&mut self, stream: Stream, time_ms: u64, newline: bool, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+    fn end_line(&mut self, stream: Stream, time_ms: u64, newline: bool, seen: &mut Seen<'_>) {
         let unfinished = self.unfinished(stream);
         let mut text = std::mem::take(&mut unfinished.partial.0);
         let cut = std::mem::take(&mut unfinished.cut);
-        self.line(
-            &Line {
-                time_ms,
-                stream,
-                newline,
-                text: &text,
-            },
-            seen,
-        );
+        let line = Line::new(time_ms, stream, &text);
+        self.line(&Line { newline, ..line }, seen);
         if cut > 0 {
             self.cut = self.cut.saturating_add(cut);
             let note = format!("the line above had {cut} bytes more, which were not kept");
-            let note = Line {
-                time_ms,
-                stream: Stream::Note,
-                newline: false,
-                text: note.as_bytes(),
-            };
-            self.place(&note, seen);
+            let note = Line::note(time_ms, &note);
+            self.place(&Line { newline: false, ..note }, seen);
         }
         // The next unfinished line uses this memory again.
         text.clear();
         self.unfinished(stream).partial.0 = text;
     }
 
-    fn line(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+    fn line(&mut self, line: &Line<'_>, seen: &mut Seen<'_>) {
         if line.stream == Stream::Stderr {
             self.error_line.see(line.text);
         }
@@ -356,7 +285,7 @@ impl Capture {
     }
 
     /// Puts a line into the head or the tail; the tail drops its oldest lines where it is too large.
-    fn place(&mut self, line: &Line<'_>, seen: &mut dyn FnMut(&Line<'_>, bool)) {
+    fn place(&mut self, line: &Line<'_>, seen: &mut Seen<'_>) {
         let size = line.raw();
         let in_head = self.head_left > 0 && size <= self.head_left;
         seen(line, in_head);

@@ -26,11 +26,7 @@ pub(crate) fn output_line(meta: &AttemptOutput, line: &Line<'_>) {
         };
     }
     // `Capture::say` has put the level in front of the line.
-    let level = if line.stream == Stream::Log {
-        text.split(' ').next()
-    } else {
-        None
-    };
+    let level = text.split(' ').next().filter(|_| line.stream == Stream::Log);
     match level {
         Some("error") => say!(error),
         Some("warning") => say!(warn),

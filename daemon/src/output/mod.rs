@@ -57,6 +57,7 @@ pub(crate) use records::{EndedRecords, Records};
 
 use crate::clock;
 use crate::ledger::Retention;
+use crate::lock::lock;
 use crate::output::deferred_pipes::Brief;
 use crate::output::log_store::{KeepOutput, Keeper, Line, LogStore, Position, SEGMENT};
 use fnd_core::access::Permissions;
@@ -72,7 +73,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -260,7 +261,7 @@ enum OutputCommand {
 pub struct Output {
     shared: Arc<SharedOutput>,
     /// Forgets old output.
-    keeper: Arc<Keeper>,
+    keeper: Keeper,
 }
 
 struct SharedOutput {
@@ -281,7 +282,7 @@ impl Output {
         let (output, poll) = Self::prepare(logs, spool, keeper, sink)?;
         let thread = std::thread::Builder::new().name("output".into());
         let thread = thread.spawn(move || poll.run())?;
-        *output.shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        *lock(&output.shared.thread) = Some(thread);
         Ok(output)
     }
 
@@ -295,8 +296,8 @@ impl Output {
         keeper: Keeper,
         sink: LineSink,
     ) -> io::Result<(Self, OutputThread)> {
-        // The thread waits for pipes and commands by one epoll. A channel of the standard library has no descriptor for
-        // it.
+        // The output thread waits for pipes and commands with one epoll, which needs a descriptor for each. A channel
+        // of the standard library has none, so this eventfd announces commands.
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new(SharedOutput {
             commands: Mutex::default(),
@@ -304,17 +305,9 @@ impl Output {
             wake,
             thread: Mutex::default(),
         });
-        let poll = OutputThread::new(
-            Arc::clone(&shared),
-            LogStore::new(logs, SEGMENT, keeper.bell()),
-            spool,
-            sink,
-        )?;
-        let output = Self {
-            shared,
-            keeper: Arc::new(keeper),
-        };
-        Ok((output, poll))
+        let store = LogStore::new(logs, SEGMENT, keeper.clone());
+        let poll = OutputThread::new(Arc::clone(&shared), store, spool, sink)?;
+        Ok((Self { shared, keeper }, poll))
     }
 
     /// Sets how much output is kept; what exceeds that is forgotten soon.
@@ -323,14 +316,13 @@ impl Output {
     }
 
     /// Returns the bytes of all kept output at the last check.
-    #[must_use]
     pub fn kept_bytes(&self) -> u64 {
         self.keeper.bytes()
     }
 
     /// Takes a worker's pipes, which the output thread begins to read after a moment.
     pub fn attach(&self, piped: Piped) {
-        if self.shared.brief().add(piped, clock::monotonic()) {
+        if lock(&self.shared.brief).add(piped, clock::monotonic()) {
             self.shared.wake();
         }
     }
@@ -346,29 +338,18 @@ impl Output {
         exclusive: bool,
         under_way: impl IntoIterator<Item = AttemptOutput>,
     ) -> CallOutput {
-        let Piped {
-            worker,
-            stdout,
-            stderr,
-            meta,
-        } = piped;
-        let ends = Arc::new(call_output::PipeOffsets::new(
-            worker,
-            [stdout, stderr],
-            exclusive,
-            under_way,
-        ));
+        let pipes = [piped.stdout, piped.stderr];
+        let ends = call_output::PipeOffsets::new(piped.worker, pipes, exclusive, under_way);
+        let ends = Arc::new(ends);
         let nobody = AttemptOutput {
             invocation: InvocationId(0),
             attempt: Attempt(0),
-            ..meta
+            ..piped.meta
         };
-        self.shared
-            .send(OutputCommand::StartPool(Arc::clone(&ends), Box::new(nobody)));
-        CallOutput {
-            shared: Arc::clone(&self.shared),
-            ends,
-        }
+        let command = OutputCommand::StartPool(Arc::clone(&ends), Box::new(nobody));
+        self.shared.send(command);
+        let shared = Arc::clone(&self.shared);
+        CallOutput { shared, ends }
     }
 
     /// Continues to read workers that an earlier fnd has attached, from what that fnd has spooled. Where a worker has
@@ -393,21 +374,18 @@ impl Output {
     /// open. So a worker that is finished, killed, adopted and finished again gives the same output, and it is kept
     /// once.
     pub fn finish(&self, worker: WorkerId, result: Option<OwnedFd>, done: impl FnOnce(Captured) + Send + 'static) {
-        if let Some(piped) = self.shared.brief().remove(worker) {
+        if let Some(piped) = lock(&self.shared.brief).remove(worker) {
             // Without a wake-up of its own: the next command wakes the thread for both.
             self.shared.push(OutputCommand::Start(Box::new(piped)));
         }
-        self.shared.send(OutputCommand::Finish {
-            worker,
-            result,
-            done: Box::new(done),
-        });
+        let done = Box::new(done);
+        self.shared.send(OutputCommand::Finish { worker, result, done });
     }
 
     /// The same for a worker of which the output thread has not begun to read, if it has printed nothing: the caller gets its
     /// result at once. Absent for every other worker; then nothing has happened.
     pub fn finish_silent(&self, worker: WorkerId, result: &mut Option<OwnedFd>) -> Option<Captured> {
-        let piped = self.shared.brief().remove(worker)?;
+        let piped = lock(&self.shared.brief).remove(worker)?;
         let captured = deferred_pipes::silent(&piped, result);
         if captured.is_none() {
             // The thread need not be woken: the worker is finished next.
@@ -425,14 +403,10 @@ impl Output {
     /// Returns live lines; absent where fnd is stopping.
     pub async fn follow(&self, follow: Follow) -> Option<Followed> {
         // Bounded: the output thread drops lines of a follower that does not read, and never waits for it.
-        let (sender, lines) = mpsc::channel(FOLLOW_MAX);
+        let (lines, followed) = mpsc::channel(FOLLOW_MAX);
         let (ready, begun) = oneshot::channel();
-        self.shared.send(OutputCommand::Follow {
-            follow,
-            lines: sender,
-            ready,
-        });
-        let kept = begun.await.ok()?;
+        self.shared.send(OutputCommand::Follow { follow, lines, ready });
+        let (kept, lines) = (begun.await.ok()?, followed);
         Some(Followed { lines, kept })
     }
 
@@ -449,7 +423,7 @@ impl Output {
     /// another fnd. Waits as long as the disk does not answer. Not to be called on the output thread.
     pub fn stop(&self) {
         self.shared.send(OutputCommand::Stop);
-        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = lock(&self.shared.thread).take();
         if let Some(thread) = thread {
             // The panic hook has reported a panic of the thread.
             let _ = thread.join();
@@ -459,14 +433,7 @@ impl Output {
 
 impl SharedOutput {
     fn push(&self, command: OutputCommand) {
-        self.commands
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(command);
-    }
-
-    fn brief(&self) -> MutexGuard<'_, Brief> {
-        self.brief.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.commands).push(command);
     }
 
     fn send(&self, command: OutputCommand) {
@@ -484,7 +451,7 @@ impl SharedOutput {
         // Nothing to read: the wake-up was for commands that were taken before.
         let _ = rustix::io::read(&self.wake, &mut count);
         // Taken after the wake-up was read: a command that comes in between wakes the thread once more.
-        std::mem::take(&mut *self.commands.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.commands))
     }
 }
 

@@ -13,10 +13,11 @@ use super::result;
 use super::sinks::{Follower, Sinks};
 use super::spool::{Spool, Spools};
 use super::tee::Tee;
-use super::{AttemptOutput, Captured, LineSink, OutputCommand, Piped, SharedOutput, SpoolPlaces};
+use super::{AttemptKey, Captured, LineSink, OutputCommand, Piped, SharedOutput, SpoolPlaces};
 use crate::clock;
+use crate::lock::lock;
 use crate::output::log_store::{LogStore, Stream};
-use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
+use fnd_wire::ids::WorkerId;
 use running::{Pipe, RunningPoll, stream};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most bytes read from one pipe in one turn, so that a flood does not keep other pipes waiting.
-const TURN: usize = 256 << 10;
+pub(super) const TURN: usize = 256 << 10;
 /// How long output of a running attempt may wait before it is written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes read at once: the size of a pipe.
@@ -49,7 +50,7 @@ pub(crate) struct OutputThread {
     /// Calls that have ended in this turn, and their callbacks.
     pub(super) concluded: Vec<(Capture, Option<Done>)>,
     /// Workers with a spool that are finished and not released yet.
-    finished: HashMap<WorkerId, (InvocationId, Attempt)>,
+    finished: HashMap<WorkerId, AttemptKey>,
     delayed: Delayed,
     /// The spools that an earlier fnd has left.
     pub(super) spooled: SpooledAttempts,
@@ -62,7 +63,7 @@ pub(crate) struct OutputThread {
 /// The parts that reading a pipe needs.
 pub(super) struct Io {
     epoll: OwnedFd,
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     pub(super) sinks: Sinks,
     pub(super) spools: Spools,
     tee: Tee,
@@ -76,16 +77,10 @@ impl OutputThread {
         line: LineSink,
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(
-            &epoll,
-            &shared.wake,
-            epoll::EventData::new_u64(WAKE),
-            epoll::EventFlags::IN,
-        )?;
-        let sinks = Sinks {
-            line,
-            followers: Vec::new(),
-        };
+        let wake = epoll::EventData::new_u64(WAKE);
+        epoll::add(&epoll, &shared.wake, wake, epoll::EventFlags::IN)?;
+        let followers = Vec::new();
+        let sinks = Sinks { line, followers };
         let io = Io {
             epoll,
             buffer: vec![0; PIECE],
@@ -195,24 +190,25 @@ impl OutputThread {
     pub(crate) fn wakes_at(&mut self) -> Option<Instant> {
         let running = &self.running;
         let held = self.delayed.next(|mark| running.contains_key(&WorkerId(mark / 2)));
-        let brief = self.shared.brief().next();
+        let brief = lock(&self.shared.brief).next();
         let released = (!self.finished.is_empty()).then(|| clock::monotonic() + RELEASED);
         let times = self.write_at.into_iter().chain(held).chain(brief).chain(released);
         times.min()
     }
 
     fn start(&mut self, piped: Piped, (capture, spool, stored): (Capture, Spool, u64)) {
-        let Piped {
-            worker, stdout, stderr, ..
-        } = piped;
-        let stdout = self.watch(stdout, worker, 0);
-        let stderr = self.watch(stderr, worker, 1);
+        let worker = piped.worker;
+        // Only once: the first read is delayed, and until then the bytes in the pipe would wake the thread each time.
+        let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        let pipes = [(piped.stdout, 0), (piped.stderr, 1)].map(|(end, pipe)| {
+            let is_watched = self.io.watch(&end, (worker, pipe), once);
+            is_watched.then_some(Pipe { end, first: true })
+        });
         let running = RunningPoll {
             capture,
             spool,
             stored,
-            stdout,
-            stderr,
+            pipes,
         };
         self.running.insert(worker, running);
     }
@@ -227,7 +223,7 @@ impl OutputThread {
 
     /// Returns a worker that has run for a moment and has not ended.
     fn taken_over(&self) -> Option<Piped> {
-        self.shared.brief().due(clock::monotonic())
+        lock(&self.shared.brief).due(clock::monotonic())
     }
 
     fn start_fresh(&mut self, piped: Piped) {
@@ -275,21 +271,6 @@ impl OutputThread {
         }
     }
 
-    /// Makes a pipe non-blocking and waits for its bytes. If that fails, its output is lost, and an error is logged.
-    fn watch(&self, end: OwnedFd, worker: WorkerId, stream: u64) -> Option<Pipe> {
-        let data = epoll::EventData::new_u64(worker.0 * 2 + stream);
-        // Only once: the first read is delayed, and until then the bytes in the pipe would wake the thread each time.
-        let once = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
-        let watched = rustix::io::ioctl_fionbio(&end, true).and_then(|()| epoll::add(&self.io.epoll, &end, data, once));
-        match watched {
-            Ok(()) => Some(Pipe { end, first: true }),
-            Err(error) => {
-                tracing::error!("failed to watch the output of {worker} ({error}), it is lost");
-                None
-            }
-        }
-    }
-
     /// Delays a pipe that is ready for the first time, reads from any other.
     fn ready(&mut self, mark: u64) {
         match self.pipe(mark) {
@@ -302,15 +283,15 @@ impl OutputThread {
 
     fn pipe(&mut self, mark: u64) -> Option<&mut Pipe> {
         let running = self.running.get_mut(&WorkerId(mark / 2))?;
-        running.pipe(stream(mark)).as_mut()
+        running.pipes[stream(mark).pipe()].as_mut()
     }
 
     /// Reads from a pipe that was delayed; from now on it is read whenever it is ready.
     fn let_go(&mut self, mark: u64) {
-        let Some(running) = self.running.get_mut(&WorkerId(mark / 2)) else {
+        let running = self.running.get_mut(&WorkerId(mark / 2));
+        let Some(pipe) = running.and_then(|running| running.pipes[stream(mark).pipe()].as_mut()) else {
             return;
         };
-        let Some(pipe) = running.pipe(stream(mark)) else { return };
         pipe.first = false;
         let data = epoll::EventData::new_u64(mark);
         if let Err(error) = epoll::modify(&self.io.epoll, &pipe.end, data, epoll::EventFlags::IN) {
@@ -343,15 +324,15 @@ impl OutputThread {
         let Some(mut running) = self.running.remove(&worker) else {
             return done(Captured::default());
         };
-        for stream in [Stream::Stdout, Stream::Stderr] {
+        for stream in Stream::PIPES {
             running.last(stream, &mut self.io);
-            running.close(stream, &self.io.epoll);
+            running.close(stream, &self.io);
         }
         let capture = &mut running.capture;
         let key = capture.meta.key();
         // Before the capture ends, because the end would note that standard output is too large for a result.
         if result.as_ref().is_some_and(result::is_written) {
-            capture.is_log_only();
+            capture.gives_result = false;
         }
         self.io.sinks.end(capture);
         let captured = result::conclude(capture, worker, result);
@@ -366,14 +347,10 @@ impl OutputThread {
 
     /// Writes the lines of an attempt, of which `stored` are on disk already. Returns whether all are on disk now.
     pub(super) fn keep(&mut self, capture: &mut Capture, stored: u64) -> bool {
-        let AttemptOutput {
-            function,
-            invocation,
-            attempt,
-            ..
-        } = &capture.meta;
+        let (invocation, attempt) = capture.meta.key();
         capture.head.skip_to(stored);
-        let written = self.store.append(function, *invocation, *attempt, &mut capture.head);
+        let lines = [(invocation, attempt, &mut capture.head)];
+        let written = self.store.append_all(&capture.meta.function, lines);
         // Lines that could not be written are dropped, too: a full disk must not fill the memory.
         capture.head.clear();
         let kept = written.is_ok();
@@ -384,7 +361,7 @@ impl OutputThread {
     /// Reads and writes what running attempts have printed.
     fn settle(&mut self) {
         // Workers whose pipes still wait for their moment have printed, too.
-        let waiting: Vec<Piped> = self.shared.brief().take().collect();
+        let waiting: Vec<Piped> = lock(&self.shared.brief).take().collect();
         waiting.into_iter().for_each(|piped| self.start_fresh(piped));
         // Reads bytes that came after this turn began, or before their worker was attached. Commands wait for their
         // turn.
@@ -433,16 +410,21 @@ impl OutputThread {
 }
 
 impl Io {
-    pub(super) fn epoll(&self) -> &OwnedFd {
-        &self.epoll
+    /// Makes a pipe of a worker non-blocking and waits for its bytes. If that fails, its output is lost, and an error is logged.
+    pub(super) fn watch(&self, end: &OwnedFd, (worker, pipe): (WorkerId, u64), flags: epoll::EventFlags) -> bool {
+        let data = epoll::EventData::new_u64(worker.0 * 2 + pipe);
+        let watched = rustix::io::ioctl_fionbio(end, true).and_then(|()| epoll::add(&self.epoll, end, data, flags));
+        if let Err(error) = &watched {
+            tracing::error!("failed to watch the output of {worker} ({error}), it is lost");
+        }
+        watched.is_ok()
     }
 
-    pub(super) fn buffer(&mut self) -> &mut [u8] {
-        &mut self.buffer
-    }
-
-    /// Returns the bytes read into the buffer, and the receivers of their lines.
-    pub(super) fn read_so_far(&mut self, count: usize) -> (&[u8], &mut Sinks) {
-        (self.buffer.get(..count).unwrap_or_default(), &mut self.sinks)
+    /// Ends the watch of a pipe. Closing the pipe alone would not end it: the spawner, and for a warm worker the other thread, hold the
+    /// pipe too.
+    pub(super) fn end_watch(&self, end: &OwnedFd) {
+        if let Err(error) = epoll::delete(&self.epoll, end) {
+            tracing::error!("failed to end the watch of a pipe ({error})");
+        }
     }
 }

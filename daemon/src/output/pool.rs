@@ -2,7 +2,7 @@
 
 use super::call_output::{LOGS_MAX, OffsetAction, OutputStep, PipeOffsets};
 use super::capture::Capture;
-use super::poll::{Io, OutputThread};
+use super::poll::{Io, OutputThread, TURN};
 use super::{AttemptOutput, Captured, OutputCommand};
 use crate::clock;
 use crate::output::log_store::Stream;
@@ -11,8 +11,6 @@ use rustix::event::{Timespec, epoll};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most bytes read from a worker in one turn, so that a flood does not keep others waiting.
-const TURN: usize = 256 << 10;
 /// Most bytes read at the end: two pipes of 1 MiB, and the records for the log that wait. More than that can only come from
 /// a process outside the leaf.
 const LAST: usize = (2 << 20) + 2 * LOGS_MAX;
@@ -45,17 +43,9 @@ pub(super) struct PoolOutput {
 
 impl OutputThread {
     pub(super) fn start_pool(&mut self, ends: Arc<PipeOffsets>, meta: AttemptOutput) {
-        let mut open = [false; 2];
-        for (place, pipe) in ends.pipes.iter().enumerate() {
-            let data = epoll::EventData::new_u64(ends.worker.0 * 2 + place as u64);
-            let watched = rustix::io::ioctl_fionbio(pipe, true)
-                .and_then(|()| epoll::add(self.io.epoll(), pipe, data, epoll::EventFlags::IN));
-            match watched {
-                Ok(()) => open[place] = true,
-                Err(error) => tracing::error!("failed to watch the output of {} ({error}), it is lost", ends.worker),
-            }
-        }
         let worker = ends.worker;
+        let (io, flags) = (&self.io, epoll::EventFlags::IN);
+        let open = [0, 1].map(|pipe: usize| io.watch(&ends.pipes[pipe], (worker, pipe as u64), flags));
         let pool = PoolOutput {
             ends,
             open,
@@ -91,7 +81,7 @@ impl OutputThread {
             let ends = Arc::clone(&pool.ends);
             // In turns, so that a flood on one pipe does not hold back the lines of the other.
             pool.first = 1 - pool.first;
-            let next = ends.next(self.io.buffer(), open, pool.first);
+            let next = ends.next(&mut self.io.buffer, open, pool.first);
             if let OutputStep::Mark(what) = &next {
                 left = left.saturating_sub(what.size());
             }
@@ -230,27 +220,20 @@ impl PoolOutput {
         // Where several calls run at once, nothing tells which of them has printed the bytes.
         let call = self.calls.last_mut().filter(|_| self.ends.exclusive);
         let capture = call.unwrap_or(&mut self.own);
-        let stream = if pipe == 0 { Stream::Stdout } else { Stream::Stderr };
-        let (bytes, sinks) = io.read_so_far(count);
-        sinks.feed(capture, (stream, clock::unix_ms()), bytes);
+        let bytes = io.buffer.get(..count).unwrap_or_default();
+        io.sinks.feed(capture, (Stream::PIPES[pipe], clock::unix_ms()), bytes);
     }
 
     /// Returns whether a pipe has unread bytes, so that there will be another turn.
     fn has_unread(&self) -> bool {
         let unread = |pipe| rustix::io::ioctl_fionread(pipe).unwrap_or(0) > 0;
-        self.ends
-            .pipes
-            .iter()
-            .zip(self.open)
-            .any(|(pipe, open)| open && unread(pipe))
+        let mut pipes = self.ends.pipes.iter().zip(self.open);
+        pipes.any(|(pipe, open)| open && unread(pipe))
     }
 
     fn close(&mut self, pipe: usize, io: &Io) {
-        // The pipe is removed from epoll explicitly: the other thread and the spawner hold it too.
-        if std::mem::replace(&mut self.open[pipe], false)
-            && let Err(error) = epoll::delete(io.epoll(), &self.ends.pipes[pipe])
-        {
-            tracing::error!("failed to end the watch of a pipe ({error})");
+        if std::mem::replace(&mut self.open[pipe], false) {
+            io.end_watch(&self.ends.pipes[pipe]);
         }
     }
 }

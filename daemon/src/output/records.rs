@@ -17,13 +17,7 @@ pub(crate) type EndedRecords = (Box<AttemptRecord>, Box<InvocationRecord>);
 /// The ledger, and the records that wait.
 pub(crate) struct Records {
     pub(crate) ledger: LedgerWriter,
-    awaited: Awaited,
-}
-
-/// Calls that have ended and whose output is not counted yet.
-#[derive(Debug, Default)]
-struct Awaited {
-    /// Their records, once there are any.
+    /// Calls that have ended and whose output is not counted yet, with their records, once there are any.
     calls: BTreeMap<AttemptKey, Option<EndedRecords>>,
     /// Those who wait until the output of some of them is counted.
     waiting: Vec<(BTreeSet<AttemptKey>, oneshot::Sender<()>)>,
@@ -33,7 +27,8 @@ impl Records {
     pub(crate) fn new(ledger: LedgerWriter) -> Self {
         Self {
             ledger,
-            awaited: Awaited::default(),
+            calls: BTreeMap::new(),
+            waiting: Vec::new(),
         }
     }
 
@@ -61,7 +56,7 @@ impl Records {
             match action {
                 Action::Record(attempt, record) => {
                     // If fnd is killed now, the next fnd says in the record that the last output is missing.
-                    let printed = self.awaited.has((attempt.invocation, attempt.attempt));
+                    let printed = self.calls.contains_key(&(attempt.invocation, attempt.attempt));
                     self.ledger.ends(attempt, record, printed);
                 }
                 // Durable work is in the ledger, and the next fnd decides about it. There may be very much of it, so an end
@@ -78,17 +73,24 @@ impl Records {
 
     /// Notes that the output of a call that has ended is still to be counted.
     pub(crate) fn await_output(&mut self, key: AttemptKey) {
-        self.awaited.calls.insert(key, None);
+        self.calls.insert(key, None);
     }
 
     /// Keeps the record of a call until its output is counted. Returns it where there is nothing to wait for.
     pub(crate) fn keep(&mut self, ended: EndedRecords) -> Option<EndedRecords> {
-        self.awaited.keep(ended)
+        match self.calls.get_mut(&(ended.0.invocation, ended.0.attempt)) {
+            // A call without an entry has nothing to wait for. One that has a record already is not overwritten.
+            Some(kept @ None) => {
+                *kept = Some(ended);
+                None
+            }
+            _ => Some(ended),
+        }
     }
 
     /// The output of a call is counted. Returns its record, which is complete now.
     pub(crate) fn output_counted(&mut self, key: AttemptKey, captured: &Captured) -> Option<EndedRecords> {
-        let ended = self.awaited.counted(key, captured)?;
+        let ended = self.counted(key, captured)?;
         // The slot is written again: the output is complete from now on, and a record made of the slot must not say
         // that it is missing.
         self.ledger.ends(&ended.0, &ended.1, false);
@@ -98,44 +100,32 @@ impl Records {
     /// Returns how many calls have ended whose output is not counted yet.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn awaited(&self) -> usize {
-        self.awaited.calls.len()
+        self.calls.len()
     }
 
     /// Returns a receiver for the moment in which the records of all answered calls are on their way to the ledger; nothing
     /// if they are.
     pub(crate) fn wait_for_output(&mut self) -> Option<oneshot::Receiver<()>> {
-        self.awaited.wait()
+        let keys: BTreeSet<AttemptKey> = self.calls.keys().copied().collect();
+        if keys.is_empty() {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.push((keys, sender));
+        Some(receiver)
     }
 
     /// Returns the records that wait for their output, because a newer record of the invocation follows, or (without an
     /// invocation) because fnd ends.
     pub(crate) fn due(&mut self, invocation: Option<InvocationId>) -> Vec<EndedRecords> {
-        self.awaited.due(invocation)
-    }
-}
-
-/// Returns whether a caller is told of this end: the answers come right after the record.
-fn is_told(record: &InvocationRecord, next: &[Action]) -> bool {
-    let Some(Action::Reply(_, answer)) = next.first() else {
-        return false;
-    };
-    matches!(&**answer, Answer::Finished(told) if told.id == record.id)
-}
-
-impl Awaited {
-    fn has(&self, key: AttemptKey) -> bool {
-        self.calls.contains_key(&key)
-    }
-
-    fn keep(&mut self, ended: EndedRecords) -> Option<EndedRecords> {
-        match self.calls.get_mut(&(ended.0.invocation, ended.0.attempt)) {
-            // A call without an entry has nothing to wait for. One that has a record already is not overwritten.
-            Some(kept @ None) => {
-                *kept = Some(ended);
-                None
-            }
-            _ => Some(ended),
+        // This is asked for every record, and most functions print nothing during their calls.
+        if self.calls.is_empty() {
+            return Vec::new();
         }
+        let of = |(id, _): &AttemptKey| invocation.is_none_or(|invocation| invocation == *id);
+        let due: Vec<_> = self.calls.extract_if(.., |key, _| of(key)).collect();
+        due.iter().for_each(|(key, _)| self.is_over(*key));
+        due.into_iter().filter_map(|(_, ended)| ended).collect()
     }
 
     fn counted(&mut self, key: AttemptKey, captured: &Captured) -> Option<EndedRecords> {
@@ -150,28 +140,6 @@ impl Awaited {
         Some(ended)
     }
 
-    fn due(&mut self, invocation: Option<InvocationId>) -> Vec<EndedRecords> {
-        // This is asked for every record, and most functions print nothing during their calls.
-        if self.calls.is_empty() {
-            return Vec::new();
-        }
-        let of = |(id, _): &AttemptKey| invocation.is_none_or(|invocation| invocation == *id);
-        let due: Vec<_> = self.calls.extract_if(.., |key, _| of(key)).collect();
-        due.iter().for_each(|(key, _)| self.is_over(*key));
-        due.into_iter().filter_map(|(_, ended)| ended).collect()
-    }
-
-    /// Returns a receiver for the moment in which none of the present calls waits any more; nothing if none waits.
-    fn wait(&mut self) -> Option<oneshot::Receiver<()>> {
-        let keys: BTreeSet<AttemptKey> = self.calls.keys().copied().collect();
-        if keys.is_empty() {
-            return None;
-        }
-        let (sender, receiver) = oneshot::channel();
-        self.waiting.push((keys, sender));
-        Some(receiver)
-    }
-
     /// Tells those who waited for this call alone.
     fn is_over(&mut self, key: AttemptKey) {
         for (keys, _) in &mut self.waiting {
@@ -181,6 +149,14 @@ impl Awaited {
             let _ = sender.send(()); // an error: the caller has left
         }
     }
+}
+
+/// Returns whether a caller is told of this end: the answers come right after the record.
+fn is_told(record: &InvocationRecord, next: &[Action]) -> bool {
+    let Some(Action::Reply(_, answer)) = next.first() else {
+        return false;
+    };
+    matches!(&**answer, Answer::Finished(told) if told.id == record.id)
 }
 
 #[cfg(test)]
@@ -215,6 +191,14 @@ mod tests {
             on_damage: OnDamage::SetAside,
         };
         crate::ledger::open(site, Retention::default(), &[], |_| {}).unwrap()
+    }
+
+    /// Returns records with a ledger that gets none of them.
+    fn records() -> (tempfile::TempDir, Records) {
+        let directory = tempfile::tempdir().unwrap();
+        let records = Records::new(open(directory.path()).writer);
+        records.ledger.stop();
+        (directory, records)
     }
 
     /// A call is cancelled while it waits for its retry, and fnd is killed before the end is stored.
@@ -269,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_record_waits_for_its_output_and_for_no_other() {
-        let mut awaited = Awaited::default();
+        let (_directory, mut awaited) = records();
         let (first, second) = ((InvocationId(1), Attempt(1)), (InvocationId(1), Attempt(2)));
         assert!(awaited.keep(ended(1, 1)).is_some(), "nothing was printed");
         awaited.calls.insert(first, None);
@@ -286,12 +270,12 @@ mod tests {
 
     #[test]
     fn a_backup_waits_for_the_calls_that_were_answered_before_it() {
-        let mut awaited = Awaited::default();
-        assert!(awaited.wait().is_none());
+        let (_directory, mut awaited) = records();
+        assert!(awaited.wait_for_output().is_none());
         let (first, second) = ((InvocationId(1), Attempt(1)), (InvocationId(2), Attempt(1)));
         awaited.calls.insert(first, None);
         awaited.calls.insert(second, None);
-        let mut waits = awaited.wait().unwrap();
+        let mut waits = awaited.wait_for_output().unwrap();
         awaited.calls.insert((InvocationId(3), Attempt(1)), None);
         awaited.counted(first, &Captured::default());
         assert!(waits.try_recv().is_err());
@@ -301,7 +285,7 @@ mod tests {
 
     #[test]
     fn what_a_newer_record_follows_waits_no_longer() {
-        let mut awaited = Awaited::default();
+        let (_directory, mut awaited) = records();
         for (id, number) in [(1, 1), (2, 1), (3, 1)] {
             awaited.calls.insert((InvocationId(id), Attempt(number)), None);
         }
@@ -317,7 +301,7 @@ mod tests {
 
     #[test]
     fn records_that_no_longer_wait_are_in_the_order_of_their_invocations() {
-        let mut awaited = Awaited::default();
+        let (_directory, mut awaited) = records();
         for id in (1..=8).rev() {
             awaited.calls.insert((InvocationId(id), Attempt(1)), None);
             assert!(awaited.keep(ended(id, 1)).is_none());

@@ -1,18 +1,18 @@
 //! The spools that an earlier fnd has left: adopted where the worker still exists, kept where it does not.
 
-use super::AttemptOutput;
 use super::capture::Capture;
 use super::poll::OutputThread;
 use super::spool::{Loss, Replayed, Spool, Spools};
+use super::{AttemptKey, AttemptOutput};
 use crate::clock;
 use crate::output::log_store::LogStore;
-use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
+use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, HashSet};
 
 /// Attempts with spools, and how many of their lines are in the kept output. Only the kept output can tell that number.
 /// It is absent until they are counted: a spool that was only made, or is lost, does not name the function.
 #[derive(Default)]
-pub(super) struct SpooledAttempts(HashMap<(InvocationId, Attempt), Option<u64>>);
+pub(super) struct SpooledAttempts(HashMap<AttemptKey, Option<u64>>);
 
 impl SpooledAttempts {
     pub(super) fn find(spools: &mut Spools, store: &LogStore) -> Self {
@@ -68,7 +68,7 @@ impl OutputThread {
                     sinks.seen(&whose, line, in_head);
                 });
                 if loss != Loss::Damaged && whose.mask.is_none() {
-                    capture.withhold();
+                    capture.withheld = true;
                 }
                 // Written anew at once: otherwise the next restart would find the damaged spool, and lose the output
                 // from here on.
@@ -80,7 +80,7 @@ impl OutputThread {
     }
 
     /// Keeps the output of the attempts that are left and not known, and removes their spools.
-    pub(super) fn salvage(&mut self, known: &HashSet<(InvocationId, Attempt)>) {
+    pub(super) fn salvage(&mut self, known: &HashSet<AttemptKey>) {
         let lost: Vec<_> = self.spooled.0.extract_if(|key, _| !known.contains(key)).collect();
         for (key, stored) in lost {
             // Nobody has the fingerprints of its secrets any more.
@@ -104,7 +104,7 @@ impl OutputThread {
     }
 
     /// Notes in the kept output of an attempt that its last output is lost. Returns whether the note is on the disk.
-    fn note_loss(&mut self, key: (InvocationId, Attempt), loss: Loss, stored: u64) -> bool {
+    fn note_loss(&mut self, key: AttemptKey, loss: Loss, stored: u64) -> bool {
         let Some(meta) = self.io.spools.meta(key) else {
             return true;
         };

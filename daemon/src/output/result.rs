@@ -81,7 +81,7 @@ pub(super) fn conclude(capture: &mut Capture, worker: WorkerId, file: Option<Own
         result: capture.take_result(),
         ..capture.captured()
     };
-    let withheld = capture.is_withheld();
+    let withheld = capture.withheld;
     match file.filter(|_| !withheld).map(|file| read(file, result_max)) {
         None | Some(Ok(WrittenResult::No)) if capture.meta.cgi && !withheld => captured.read_document(result_max),
         None | Some(Ok(WrittenResult::No)) => captured.result_too_large = capture.output_too_large(),

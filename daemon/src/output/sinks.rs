@@ -5,6 +5,7 @@ use super::{AttemptOutput, Follow, LineSink};
 use crate::clock;
 use crate::output::log_store::{Line, Stream, view};
 use fnd_core::api::LogLine;
+use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{BUILD, is_builder};
 use tokio::sync::mpsc::{self, error::TrySendError};
 
@@ -50,18 +51,12 @@ impl Sinks {
 
 impl Follower {
     fn wants(&self, meta: &AttemptOutput) -> bool {
-        self.follow
-            .function
-            .as_ref()
-            // The output of `fnd-build` is that of all builds, whichever of its functions they run in.
-            .is_none_or(|function| {
-                *function == meta.function || function.as_str() == BUILD && is_builder(meta.function.as_str())
-            })
-            && self
-                .follow
-                .invocation
-                .is_none_or(|invocation| invocation == meta.invocation)
-            && self.follow.reach.views(&meta.function)
+        // The output of `fnd-build` is that of all builds, whichever of its functions they run in.
+        let is_build = |function: &FunctionName| function.as_str() == BUILD && is_builder(meta.function.as_str());
+        let is_of = |function: &FunctionName| *function == meta.function || is_build(function);
+        let Follow { function, reach, .. } = &self.follow;
+        let invocation = self.follow.invocation.unwrap_or(meta.invocation);
+        function.as_ref().is_none_or(is_of) && invocation == meta.invocation && reach.views(&meta.function)
     }
 
     /// Sends a line, or counts it as missed. Returns whether the follower is still there.
@@ -72,12 +67,7 @@ impl Follower {
                 "{} lines are not shown here: they came faster than they were read",
                 self.missed
             );
-            let note = Line {
-                stream: Stream::Note,
-                text: text.as_bytes(),
-                ..*line
-            };
-            match self.lines.try_send(show(&note)) {
+            match self.lines.try_send(show(&Line::note(line.time_ms, &text))) {
                 Ok(()) => self.missed = 0,
                 Err(TrySendError::Full(_)) => {}
                 Err(TrySendError::Closed(_)) => return false,

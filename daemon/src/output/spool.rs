@@ -19,13 +19,13 @@
 //! - `take`: moves bytes from a pipe into a spool in one step of the kernel
 
 use super::capture::{Capture, HeldBack, Snapshot};
-use super::{AttemptOutput, SpoolPlaces};
+use super::{AttemptKey, AttemptOutput, SpoolPlaces, log_store};
 use fnd_wire::form::{Wire as _, wire_enum, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 mod replay;
@@ -124,13 +124,11 @@ impl SpooledMeta {
     }
 }
 
-type SpoolKey = (InvocationId, Attempt);
-
 /// The spools' directories.
 pub(super) struct Spools {
     places: SpoolPlaces,
     /// The attempts whose spools are in memory.
-    in_memory: HashSet<SpoolKey>,
+    in_memory: HashSet<AttemptKey>,
     /// The piece being written.
     piece: Vec<u8>,
     /// The last write failed, so that a failure is reported once.
@@ -158,12 +156,8 @@ pub(super) enum Spool {
 impl Spools {
     /// Opens the directories, which are made if they are not there.
     pub(super) fn new(places: SpoolPlaces) -> Self {
-        let make = |directory| {
-            let mut builder = std::fs::DirBuilder::new();
-            // Only fnd may enter: output in a spool is not masked.
-            builder.recursive(true).mode(0o700).create(directory)
-        };
-        let made = [make(&places.state), make(&places.memory)];
+        // Only fnd may enter: output in a spool is not masked.
+        let made = [&places.state, &places.memory].map(|directory| log_store::make(directory));
         let mut spools = Self {
             places,
             in_memory: HashSet::new(),
@@ -186,13 +180,10 @@ impl Spools {
         self.mark(meta);
         self.piece.clear();
         put(&Piece::begin(meta), &mut self.piece);
+        let (size, grown) = (0, 0);
         let written = create(&self.path(meta.key())).and_then(|mut file| {
             let written = file.write_all(&self.piece);
-            *spool = Spool::Whole {
-                file,
-                size: 0,
-                grown: 0,
-            };
+            *spool = Spool::Whole { file, size, grown };
             written
         });
         // With `Failed`, `heal` tries again with the next write of the heads. With `None`, each read would try again.
@@ -219,9 +210,7 @@ impl Spools {
 
     /// Replaces a spool grown large by a snapshot.
     pub(super) fn bound(&mut self, spool: &mut Spool, capture: &mut Capture) {
-        let AttemptOutput {
-            output_max, result_max, ..
-        } = capture.meta;
+        let (output_max, result_max) = (capture.meta.output_max, capture.meta.result_max);
         if matches!(spool, Spool::Whole { grown, .. } if *grown > output_max.saturating_add(result_max).saturating_mul(2).saturating_add(SLACK))
         {
             self.rewrite(spool, capture);
@@ -250,11 +239,8 @@ impl Spools {
             file.write_all(&self.piece)?;
             // By a rename, so that a kill leaves the old spool or the whole snapshot.
             std::fs::rename(&new, &path)?;
-            *spool = Spool::Whole {
-                file,
-                size: self.piece.len() as u64,
-                grown: 0,
-            };
+            let (size, grown) = (self.piece.len() as u64, 0);
+            *spool = Spool::Whole { file, size, grown };
             Ok(())
         });
         if written.is_err() {
@@ -266,7 +252,7 @@ impl Spools {
         self.written(spool, written, 0);
     }
 
-    pub(super) fn remove(&mut self, key: SpoolKey) {
+    pub(super) fn remove(&mut self, key: AttemptKey) {
         let remove = |place| match std::fs::remove_file(path(place, key)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!("failed to remove the output spooled for {} ({error})", key.0);
@@ -279,12 +265,10 @@ impl Spools {
         remove(&self.places.state);
     }
 
-    fn path(&self, key: SpoolKey) -> PathBuf {
-        if self.in_memory.contains(&key) {
-            path(&self.places.memory, key)
-        } else {
-            path(&self.places.state, key)
-        }
+    fn path(&self, key: AttemptKey) -> PathBuf {
+        let is_in_memory = self.in_memory.contains(&key);
+        let SpoolPlaces { state, memory } = &self.places;
+        path(if is_in_memory { memory } else { state }, key)
     }
 
     fn written(&mut self, spool: &mut Spool, written: io::Result<()>, more: u64) {
@@ -320,18 +304,14 @@ impl Spools {
     }
 }
 
-fn path(place: &Path, (invocation, attempt): SpoolKey) -> PathBuf {
+fn path(place: &Path, (invocation, attempt): AttemptKey) -> PathBuf {
     place.join(format!("{invocation}.{}", attempt.0))
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true);
+    options.mode(0o600).open(path)
 }
 
 fn put(piece: &Piece, out: &mut Vec<u8>) {

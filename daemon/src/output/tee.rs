@@ -19,10 +19,8 @@ impl Tee {
     pub(super) fn new() -> io::Result<Self> {
         let (read, write) = pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // If this user may have no large pipes, it keeps the usual size, and so do those of functions.
-        let size = match pipe::fcntl_setpipe_size(&write, SIZE) {
-            Ok(size) => size,
-            Err(_) => pipe::fcntl_getpipe_size(&write)?,
-        };
+        let size = pipe::fcntl_setpipe_size(&write, SIZE);
+        let size = size.or_else(|_| pipe::fcntl_getpipe_size(&write))?;
         Ok(Self { read, write, size })
     }
 

@@ -24,8 +24,8 @@ pub(super) struct RouteAccess {
     begun: Instant,
     method: String,
     path: String,
-    caller: Option<IpAddr>,
-    route: Option<Rc<Route>>,
+    pub(super) caller: Option<IpAddr>,
+    pub(super) route: Option<Rc<Route>>,
     /// Status and size of the answer.
     answer: Option<(u16, Option<u64>)>,
     /// How long it took until the answer began.
@@ -50,15 +50,6 @@ impl RouteAccess {
             passed: None,
             invocation: None,
         }
-    }
-
-    /// Notes the caller, who may be behind a proxy.
-    pub(super) fn from(&mut self, caller: Option<IpAddr>) {
-        self.caller = caller;
-    }
-
-    pub(super) fn found(&mut self, route: &Rc<Route>) {
-        self.route = Some(Rc::clone(route));
     }
 
     /// Notes the run that an answer names.

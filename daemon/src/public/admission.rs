@@ -22,26 +22,21 @@ pub(super) enum Admitted {
     /// The route, or some route of the host, is for everybody.
     Open,
     /// A credential that holds again, and who has it.
-    Known(Holder),
+    Known(String),
     /// A signature that holds once, and who has its secret.
-    Once(Holder, ReplayKey),
+    Once(String, ReplayKey),
 }
 
-/// The holder of a credential as text: `scheme:secret`, and the user for passwords. Both values of a secret that is being
+/// Returns the holder of a credential as text: `scheme:secret`, and the user for passwords. Both values of a secret that is being
 /// rotated belong to one holder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Holder(String);
-
-impl Holder {
-    fn of(credential: &Credential, user: Option<&[u8]>) -> Self {
-        let Credential { scheme, secret } = credential;
-        let mut holder = format!("{}:{secret}", scheme.as_str());
-        if let Some(user) = user {
-            holder.push(':');
-            holder.push_str(&String::from_utf8_lossy(user));
-        }
-        Self(holder)
+fn holder(credential: &Credential, user: Option<&[u8]>) -> String {
+    let Credential { scheme, secret } = credential;
+    let mut holder = format!("{}:{secret}", scheme.as_str());
+    if let Some(user) = user {
+        holder.push(':');
+        holder.push_str(&String::from_utf8_lossy(user));
     }
+    holder
 }
 
 impl Admitted {
@@ -49,7 +44,7 @@ impl Admitted {
     pub(super) fn holder(&self) -> Option<&str> {
         match self {
             Self::Open => None,
-            Self::Known(Holder(holder)) | Self::Once(Holder(holder), _) => Some(holder),
+            Self::Known(holder) | Self::Once(holder, _) => Some(holder),
         }
     }
 }
@@ -137,15 +132,15 @@ impl Public {
         request: &IncomingRequest,
         caller: Option<IpAddr>,
         credential: &Credential,
-    ) -> Result<Option<Holder>, Refusal> {
+    ) -> Result<Option<String>, Refusal> {
         let headers = CredentialHeaders(&request.parts.headers);
         let verified = self.verify(credential, &headers, &[]);
         let login = match verified {
-            Ok(Proof::Holds | Proof::HoldsOnce(_)) => return Ok(Some(Holder::of(credential, None))),
+            Ok(Proof::Holds | Proof::HoldsOnce(_)) => return Ok(Some(holder(credential, None))),
             Ok(Proof::Password(login)) => login,
             Err(_) => return Ok(None),
         };
-        let holder = Holder::of(credential, Some(&login.user));
+        let user = holder(credential, Some(&login.user));
         match self
             .listener
             .passwords
@@ -153,7 +148,7 @@ impl Public {
             .check(login, caller.map_or(ConnectionOwner::Exempt, ConnectionOwner::of))
             .await
         {
-            Ok(()) => Ok(Some(holder)),
+            Ok(()) => Ok(Some(user)),
             Err(LoginRefusal::Denied(_)) => Ok(None),
             Err(LoginRefusal::Busy) => Err(refuse_for_now(
                 Code::Unavailable,
@@ -170,8 +165,8 @@ impl Public {
             .map(|credential| (credential, self.verify(credential, &headers, body)))
             .collect();
         proofs.into_iter().find_map(|(credential, proof)| match proof {
-            Ok(Proof::Holds) => Some(Admitted::Known(Holder::of(credential, None))),
-            Ok(Proof::HoldsOnce(key)) => Some(Admitted::Once(Holder::of(credential, None), key)),
+            Ok(Proof::Holds) => Some(Admitted::Known(holder(credential, None))),
+            Ok(Proof::HoldsOnce(key)) => Some(Admitted::Once(holder(credential, None), key)),
             Ok(Proof::Password(_)) | Err(_) => None,
         })
     }

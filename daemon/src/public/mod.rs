@@ -24,7 +24,7 @@ use crate::http::connections::{ConnectionOwner, Full, HttpConnection};
 use crate::http::limits::{HttpLimits, Pace};
 use crate::http::listen::socket::{AcceptedConnection, Peer};
 use crate::http::request::{IncomingRequest, Unread, discard};
-use crate::http::response::{Answered, Refusal, count, header, problem, refuse, refuse_for_now, whole};
+use crate::http::response::{Answered, Refusal, count, header, problem, refuse, refuse_for_now, whole, with_status};
 use crate::http::server::{self, HttpService, ServerStop};
 use crate::triggers::http::{LIMITS, Listener, RequestFacts, event_route};
 use access::RouteAccess;
@@ -115,7 +115,7 @@ impl Public {
         access: &mut RouteAccess,
     ) -> Result<Answered, Refusal> {
         let asked = RequestFacts::read(&request.parts, peer, &self.listener.trusted.borrow())?;
-        access.from(asked.caller);
+        access.caller = asked.caller;
         if asked.path == HEALTH {
             return Ok(self.health(&asked));
         }
@@ -147,7 +147,7 @@ impl Public {
         };
         match found {
             RouteMatch::Route(route, params) => {
-                access.found(route);
+                access.route = Some(Rc::clone(route));
                 let answer = self.submit((request, &asked), (route, params), (proof, body)).await;
                 let answer = answer.unwrap_or_else(|refusal| problem(&refusal));
                 access.ran(&answer);
@@ -177,8 +177,7 @@ fn preflight(routes: &Routes, asked: &RequestFacts, request: &IncomingRequest) -
     let headers = &request.parts.headers;
     let wanted = headers.get(ACCESS_CONTROL_REQUEST_METHOD)?;
     let origin = headers.get(ORIGIN).filter(|_| asked.method == Some(Method::Options))?;
-    let mut answer = whole("text/plain; charset=utf-8", "");
-    *answer.status_mut() = StatusCode::NO_CONTENT;
+    let mut answer = with_status(whole("text/plain; charset=utf-8", ""), StatusCode::NO_CONTENT);
     let method = wanted.to_str().ok().and_then(Method::parse);
     if let RouteMatch::Route(route, _) = routes.find(&asked.host, &asked.path, method)
         && let Some(allowed) = origin.to_str().ok().and_then(|origin| cors::allowed(route, origin))
@@ -221,8 +220,7 @@ fn not_allowed(methods: &std::collections::BTreeSet<Method>, asked: &RequestFact
     listed.dedup();
     let listed = listed.join(", ");
     if asked.method == Some(Method::Options) {
-        let mut answer = whole("text/plain; charset=utf-8", "");
-        *answer.status_mut() = StatusCode::NO_CONTENT;
+        let mut answer = with_status(whole("text/plain; charset=utf-8", ""), StatusCode::NO_CONTENT);
         answer.headers_mut().insert(ALLOW, header(&listed));
         return answer;
     }

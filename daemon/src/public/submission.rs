@@ -5,7 +5,7 @@ use super::Public;
 use super::admission::Admitted;
 use crate::http::headers::given;
 use crate::http::request::{IncomingRequest, RequestBody, bytes_of};
-use crate::http::response::{Answered, Refusal, json, refuse, whole};
+use crate::http::response::{Answered, Refusal, json, refuse, whole, with_status};
 use crate::invoke::payload::of_headers;
 use crate::invoke::refusal::{no_function, rejected};
 use crate::invoke::run::{Decision, OneTimeSignature, RunRequest, run_and_answer};
@@ -16,8 +16,7 @@ use fnd_core::idempotency::{IdempotencyKey, KeyOwner};
 use fnd_core::records::outcome::Trigger;
 use fnd_core::records::protocol::HttpRequest;
 use fnd_core::run::{Rejection, Submit};
-use fnd_core::triggers::route::Route;
-use fnd_core::triggers::route::conditions;
+use fnd_core::triggers::route::{Route, conditions};
 use fnd_manifest::function::route::{Per, Response, Scheme};
 use fnd_wire::ids::FunctionName;
 use hyper::StatusCode;
@@ -92,8 +91,7 @@ impl Public {
             holds.then(key)
         });
         let Some(key) = found else {
-            let mut answer = whole("text/plain; charset=utf-8", "");
-            *answer.status_mut() = StatusCode::NO_CONTENT;
+            let mut answer = with_status(whole("text/plain; charset=utf-8", ""), StatusCode::NO_CONTENT);
             answer.headers_mut().remove(CONTENT_TYPE);
             answer.headers_mut().insert(SKIPPED, HeaderValue::from_static("when"));
             return Ok(ControlFlow::Break(answer));
@@ -131,7 +129,8 @@ impl Public {
         function: &FunctionName,
         (admitted, body): (&Admitted, RequestBody),
     ) -> Result<Answered, Refusal> {
-        // The body tells about the push. fnd does not need it, but its sender has to be able to send all of it.
+        // fnd does not use the body, which describes the push. fnd reads the body all the same, because the sender has
+        // to be able to send all of it.
         let (buffers, limit) = (self.control.buffers(), (PUSH_MAX, "a push"));
         request.read_body(&buffers, body, limit).await?;
         // Used up after the whole body has come: a sender whose connection broke before may send the push again.
@@ -139,9 +138,8 @@ impl Public {
         if self.control.build(function, false).is_none() {
             return Err(no_function(function));
         }
-        let mut answer = json(&serde_json::json!({"function": function.as_str(), "fetches": true}))?;
-        *answer.status_mut() = StatusCode::ACCEPTED;
-        Ok(answer)
+        let answer = json(&serde_json::json!({"function": function.as_str(), "fetches": true}))?;
+        Ok(with_status(answer, StatusCode::ACCEPTED))
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) fn name() -> FunctionName {
 /// Returns a reporter without any event. It can write no status files.
 pub(super) fn reporter() -> Reporter {
     let directory = tempfile::tempdir().unwrap();
-    Reporter::new(0, StatusFiles::open(directory.path(), 0o640, false).unwrap())
+    Reporter::new(0, StatusFiles::open(directory.path(), 0o640).unwrap())
 }
 
 /// Returns a request that was refused because the queue was full.

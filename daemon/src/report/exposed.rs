@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 /// The places, and the problems of each.
 #[derive(Debug, Default)]
 pub(crate) struct Exposed {
-    wanted: RefCell<MetricsSettings>,
-    changed: Notify,
+    pub(crate) wanted: RefCell<MetricsSettings>,
+    pub(crate) changed: Notify,
     problems: RefCell<BTreeMap<&'static str, String>>,
 }
 
@@ -46,14 +46,5 @@ impl Exposed {
             self.problems.borrow_mut().clear();
             self.changed.notify_one();
         }
-    }
-
-    pub(crate) fn wanted(&self) -> MetricsSettings {
-        self.wanted.borrow().clone()
-    }
-
-    /// Waits until other places are named. Cancel-safe: a change is kept until a task waits for it.
-    pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
     }
 }

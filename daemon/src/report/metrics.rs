@@ -9,7 +9,9 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
     match event {
         ReportEvent::FunctionKnown(function) => metrics.known(function),
         ReportEvent::FunctionRemoved(function) => metrics.forget(function),
-        ReportEvent::Rescanned => metrics.rescanned(),
+        ReportEvent::Rescanned => {
+            metrics.rescans.inc();
+        }
         ReportEvent::SlotsDue {
             function,
             late,
@@ -17,11 +19,13 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
             missed,
         } => metrics.slots_due(function, runs.then_some(late), missed),
         ReportEvent::EventsSent { outcome, count } => metrics.events(outcome, count),
-        ReportEvent::WokeLate(by) => metrics.late(by),
+        ReportEvent::WokeLate(by) => metrics.lag.observe(by.as_secs_f64()),
         ReportEvent::Requested(request) => metrics.requested(request),
         ReportEvent::WorkerRequested(function) => metrics.worker_started(function),
         ReportEvent::WorkerEnded(function, usage) => metrics.worker_ended(function, usage),
-        ReportEvent::AttemptPutBack => metrics.put_back(),
+        ReportEvent::AttemptPutBack => {
+            metrics.put_back.inc();
+        }
         ReportEvent::AttemptEnded {
             attempt,
             record,
@@ -45,10 +49,12 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         ReportEvent::InvocationEnded(record) => {
             metrics.invocation_ended(&record.function, record.state);
             if record.trigger == Trigger::Hook {
-                metrics.hook_ended(record.state);
+                metrics.hooks(record.state).inc();
             }
         }
-        ReportEvent::Alert { alert, .. } => metrics.notified(alert.word),
+        ReportEvent::Alert { alert, .. } => {
+            metrics.alerts(alert.word).inc();
+        }
         ReportEvent::Notice(Notice::Rejected { function, skip, .. }) => {
             metrics.dropped(function, Reason::Skipped(*skip));
         }

@@ -54,6 +54,7 @@ impl Reporter {
             | Event::Cancel { .. }
             | Event::CallerLeft { .. }
             | Event::SetEnabled { .. }
+            | Event::Restart(_)
             | Event::Full { .. }
             | Event::ViewChanged(_)
             | Event::Drain

@@ -33,7 +33,6 @@ const TRIED_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) struct StatusFiles {
     directory: OwnedFd,
     mode: Mode,
-    sync: bool,
     /// Whether files of an earlier fnd may be there: until the first scan is over.
     may_be_there: bool,
     /// When each function's file was last written, for those written in the last 50 ms or with changes waiting.
@@ -63,12 +62,12 @@ pub(crate) struct StatusError {
 }
 
 impl StatusFiles {
-    /// Opens the directory, made if it is not there. `mode` is the mode of the files (`[status] mode`). With `sync` a
-    /// written file survives a power cut; on tmpfs that is of no use.
+    /// Opens the directory, made if it is not there. `mode` is the mode of the files (`[status] mode`). Nothing
+    /// is synced: the directory is on tmpfs, where that is of no use.
     ///
     /// # Errors
     /// The directory cannot be made or opened.
-    pub(crate) fn open(directory: &Path, mode: u32, sync: bool) -> Result<Self, StatusError> {
+    pub(crate) fn open(directory: &Path, mode: u32) -> Result<Self, StatusError> {
         let failed = |source| StatusError {
             operation: "open the directory of",
             file: directory.display().to_string(),
@@ -81,7 +80,6 @@ impl StatusFiles {
         Ok(Self {
             directory: opened,
             mode,
-            sync,
             may_be_there: true,
             recent: HashMap::new(),
             next: None,
@@ -254,14 +252,7 @@ impl StatusFiles {
         }
         // The mode must not depend on the umask. It is set at the end, so that a reader can open only a complete file.
         rustix::fs::fchmod(&opened, self.mode)?;
-        if self.sync {
-            rustix::fs::fsync(&opened)?;
-        }
-        rustix::fs::renameat(&self.directory, temporary, &self.directory, file)?;
-        if self.sync {
-            rustix::fs::fsync(&self.directory)?;
-        }
-        Ok(())
+        rustix::fs::renameat(&self.directory, temporary, &self.directory, file)
     }
 
     /// Removes the file of a function that is gone.
@@ -351,7 +342,7 @@ mod tests {
     #[test]
     fn files_are_named_after_the_function_and_have_the_mode() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StatusFiles::open(&directory.path().join("status"), 0o640, true).unwrap();
+        let mut files = StatusFiles::open(&directory.path().join("status"), 0o640).unwrap();
         let path = directory.path().join("status/ops.backup.json");
         files.write(&status("ops/backup", "hello")).unwrap();
         files.write(&status("hello", "x")).unwrap();
@@ -374,7 +365,7 @@ mod tests {
             timestamp: fnd_core::instant::text(unix_ms),
             ..status("hello", message)
         };
-        let open = || StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let open = || StatusFiles::open(directory.path(), 0o640).unwrap();
         let inode = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
         open().write(&at(1_000, "said \"timestamp\":\"x")).unwrap();
         let (first, text) = (inode(), std::fs::read_to_string(&path).unwrap());
@@ -420,7 +411,7 @@ mod tests {
     #[test]
     fn what_could_not_be_written_is_tried_again_and_reported_once() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640).unwrap();
         let at = Duration::from_millis;
         let hello = name("hello");
         assert!(files.changed(&hello, at(0)));
@@ -438,7 +429,7 @@ mod tests {
     #[test]
     fn functions_whose_files_were_written_earlier_are_forgotten() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640).unwrap();
         let at = Duration::from_millis;
         let waits = name("waits");
         assert!(files.changed(&waits, at(0)) && !files.changed(&waits, at(1)));
@@ -453,7 +444,7 @@ mod tests {
     #[test]
     fn files_that_are_due_at_once_are_written_in_the_order_of_their_names() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640).unwrap();
         let at = Duration::from_millis;
         let sorted = ["a", "b", "c", "d", "e", "f", "g", "h"].map(name);
         for function in sorted.iter().rev() {
@@ -469,7 +460,7 @@ mod tests {
     #[test]
     fn a_waiter_for_a_file_wakes_when_its_changes_are_written() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640).unwrap();
         let at = Duration::from_millis;
         let hello = name("hello");
         assert!(files.written(&hello).is_none(), "nothing has changed");
@@ -500,7 +491,7 @@ mod tests {
     #[test]
     fn a_reader_never_sees_a_torn_file() {
         let directory = tempfile::tempdir().unwrap();
-        let files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let files = StatusFiles::open(directory.path(), 0o640).unwrap();
         let path = directory.path().join("hello.json");
         files.write(&status("hello", "")).unwrap();
         let done = AtomicBool::new(false);
@@ -525,7 +516,7 @@ mod tests {
     #[test]
     fn changes_under_load_are_written_together() {
         let directory = tempfile::tempdir().unwrap();
-        let mut files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let mut files = StatusFiles::open(directory.path(), 0o640).unwrap();
         let at = Duration::from_millis;
         let hello = name("hello");
         assert!(files.changed(&hello, at(0)));

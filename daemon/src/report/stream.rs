@@ -17,13 +17,7 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
             function,
             message,
             diagnostics,
-        } => push(
-            Some(function),
-            EventKind::Refused {
-                message: message.into(),
-                diagnostics: diagnostics.into(),
-            },
-        ),
+        } => push(Some(function), EventKind::Refused(message.into(), diagnostics.into())),
         ReportEvent::Notice(notice) => describe_notice(notice, push),
         ReportEvent::Accepted { function, id, trigger } => {
             push(Some(function), EventKind::Accepted(id, trigger));
@@ -34,12 +28,7 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
         } => {
             push(Some(&attempt.function), attempt_ended(attempt, record.state, span));
             if let Some(next_ms) = attempt.next_attempt_ms {
-                let what = EventKind::Retried {
-                    invocation: attempt.invocation,
-                    attempt: attempt.attempt.next(),
-                    reason: attempt.reason,
-                    next_ms,
-                };
+                let what = EventKind::Retried(attempt.invocation, attempt.attempt.next(), attempt.reason, next_ms);
                 push(Some(&attempt.function), what);
             }
         }
@@ -53,11 +42,7 @@ pub(super) fn describe(event: ReportEvent<'_>, mut push: impl FnMut(Option<&Func
             }
         }
         ReportEvent::Requested(request) => {
-            let what = EventKind::Requested {
-                invocation: request.invocation,
-                message: line(request).into(),
-                took: request.took,
-            };
+            let what = EventKind::Requested(request.invocation, line(request).into(), request.took);
             push(request.route.map(|(function, _)| function), what);
         }
         ReportEvent::Problem { code, text, lasts } => {
@@ -105,12 +90,7 @@ fn describe_notice(notice: &Notice, mut push: impl FnMut(Option<&FunctionName>, 
             trigger,
         } => push(
             Some(function),
-            EventKind::Started {
-                invocation: *invocation,
-                attempt: *attempt,
-                worker: *worker,
-                trigger: *trigger,
-            },
+            EventKind::Started(*invocation, *attempt, *worker, *trigger),
         ),
         Notice::StateChanged { function, from, to } => push(Some(function), EventKind::State(*from, *to)),
         Notice::Rejected {

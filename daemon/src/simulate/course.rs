@@ -98,7 +98,7 @@ impl World<'_> {
     }
 
     /// Lets people ask once more for a build of which they were told in the calm that it has failed, if the file could serve. A
-    /// build that was cancelled before may end in the calm, and so it does for all who have asked for it meanwhile.
+    /// build that was cancelled before may end in the calm, and so it does for those who had asked for it before that.
     fn build_again(&mut self, functions: u8) {
         let (now, shown) = (self.node.clock.elapsed(), self.shown(functions));
         for number in &self.failed_builds {

@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_defect_is_heard_while_fnd_lives() {
         let directory = tempfile::tempdir().unwrap();
-        let status_files = StatusFiles::open(directory.path(), 0o640, false).unwrap();
+        let status_files = StatusFiles::open(directory.path(), 0o640).unwrap();
         let reporter = Reporter::new(0, status_files);
         let defect = Notice::Defect("no such invocation".to_owned());
         let unkillable = Notice::Unkillable {

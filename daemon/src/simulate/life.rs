@@ -114,7 +114,7 @@ impl FndLife {
         reading.find_spooled();
         let (catalog, requests) = Catalog::detached();
         let (link, said, nats) = NatsLink::detached();
-        let status = StatusFiles::open(&places.run_dir.join("status"), settings.status.mode, false);
+        let status = StatusFiles::open(&places.run_dir.join("status"), settings.status.mode);
         let opened = OpenedStores {
             buffers: Buffers::new(settings.node.buffers, own.clone()),
             status_files: status.expect("there is room for a directory"),

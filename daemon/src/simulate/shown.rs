@@ -45,7 +45,7 @@ impl Shown {
             let has_failed = self.failed == Some(canary) && self.serving == before.serving && waits;
             self.canary.is_none() && (is_promoted || has_failed)
         };
-        // A release that waits or is on trial may be tried again, with another result.
+        // Only `failed` may differ: fnd may try a release that waits, or is on trial, again and get another result.
         let failed = before.failed;
         Self { failed, ..self } == before || before.canary.is_some_and(is_over)
     }

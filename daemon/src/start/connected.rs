@@ -1,6 +1,5 @@
 //! The first step of the start: there is a spawner that knows this fnd.
 
-use super::handshake::{self, Handshake};
 use super::spawner_process::{self, Spawner};
 use crate::cli::{DaemonCli, Places};
 use crate::clock::Clock;
@@ -20,7 +19,9 @@ pub(crate) struct Connected {
     pub(crate) child: Option<Child>,
     pub(crate) connection: SpawnerConnection,
     pub(crate) welcome: Welcome,
+    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP.
     pub(crate) sockets: PathBuf,
+    /// The configuration in force.
     pub(crate) current: CurrentSettings,
     /// Workers of an earlier fnd.
     pub(crate) held: Vec<adoption::AdoptedWorker>,
@@ -36,40 +37,12 @@ impl Connected {
         let clock = Clock::start();
         spawner_process::last_one_ended(cli, places).await;
         let Spawner { socket, child } = spawner_process::spawner(cli, places)?;
-        Self::greeted(SpawnerConnection::new(socket)?, child, clock, colour).await
-    }
-
-    pub(crate) async fn greeted(
-        mut connection: SpawnerConnection,
-        child: Option<Child>,
-        clock: Clock,
-        colour: Colour,
-    ) -> anyhow::Result<Self> {
-        let Handshake {
-            welcome,
-            sockets,
-            current,
-            held,
-            masks,
-            exits,
-        } = handshake::with(&mut connection, colour).await?;
-        report_missing(&welcome.missing);
-        Ok(Self {
-            clock,
-            child,
-            connection,
-            welcome,
-            sockets,
-            current,
-            held: adoption::read(held, clock.now().mono),
-            masks,
-            exits,
-        })
+        Ok(Self::greeted(SpawnerConnection::new(socket)?, child, clock, colour).await?)
     }
 }
 
 /// Logs which limits and which layers of the sandbox this machine cannot give.
-fn report_missing(missing: &[(String, String)]) {
+pub(super) fn report_missing(missing: &[(String, String)]) {
     let names = missing.iter().map(|(name, _)| name.as_str());
     // A kernel before Linux 6.12 has no Landlock with scopes. That is no fault of the machine.
     let (layers, limits): (Vec<&str>, Vec<&str>) = names

@@ -1,14 +1,15 @@
 //! The handshake with fnd-spawner: agrees on the protocol, and gets the spawner's abilities and the configuration it
 //! read.
 
+use super::connected::{Connected, report_missing};
+use crate::clock::Clock;
 use crate::settings::CurrentSettings;
-use crate::workers::link::{ConnectionError, Incoming, SpawnerConnection};
+use crate::workers::adoption;
+use crate::workers::link::{ConnectionError, SpawnerConnection};
 use fnd_manifest::diagnostic::{Colour, Severity};
-use fnd_wire::frame::{
-    Exited, Hello, Masked, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, RetainedWorker, SettingsRead, Welcome,
-};
-use std::os::fd::OwnedFd;
+use fnd_wire::frame::{Hello, PROTOCOL_MAX, PROTOCOL_MIN, Reply, Request, SettingsRead};
 use std::path::PathBuf;
+use std::process::Child;
 
 /// Why fnd and the spawner cannot work together.
 #[derive(Debug, thiserror::Error)]
@@ -22,81 +23,74 @@ pub enum HandshakeError {
     Configuration(String),
 }
 
-/// The result of the handshake.
-pub struct Handshake {
-    /// The spawner's description of itself.
-    pub welcome: Welcome,
-    /// The directory in which the spawner makes directories for sockets of programs that serve HTTP.
-    pub sockets: PathBuf,
-    /// The configuration in force.
-    pub current: CurrentSettings,
-    /// Workers of an earlier fnd, with their descriptors.
-    pub held: Vec<(RetainedWorker, Vec<OwnedFd>)>,
-    /// The fingerprints of the secrets of some of them.
-    pub masks: Vec<Masked>,
-    /// The ends of some of them.
-    pub exits: Vec<Exited>,
-}
-
-/// # Errors
-/// [`HandshakeError`].
-pub async fn with(connection: &mut SpawnerConnection, colour: Colour) -> Result<Handshake, HandshakeError> {
-    connection.send(
-        &Request::Hello(Hello {
-            min: PROTOCOL_MIN,
-            max: PROTOCOL_MAX,
-        }),
-        Vec::new(),
-    )?;
-    let (mut welcome, mut sockets) = (None, None);
-    let (mut held, mut masks, mut exits) = (Vec::new(), Vec::new(), Vec::new());
-    loop {
-        let Incoming {
-            request,
-            reply,
-            descriptors,
-        } = connection.next().await?;
-        match reply {
-            Reply::Welcome(welcomed) => welcome = Some(welcomed),
-            Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
-            Reply::Settings(read) => {
-                // The spawner sends the settings last, so its workers and its versions have been received before.
-                let current = settings(read, connection.peer_uid(), colour)?;
-                let (Some(welcome), Some(sockets)) = (welcome, sockets) else {
-                    return Err(HandshakeError::Refused("it sent no answer to the handshake".into()));
-                };
-                return Ok(Handshake {
-                    welcome,
-                    sockets,
-                    current,
-                    held,
-                    masks,
-                    exits,
-                });
-            }
-            Reply::Failed(message) => return Err(HandshakeError::Refused(message)),
-            Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, descriptors)),
-            Reply::Masks(masked) => masks.push(masked),
-            Reply::Exited(exited) => exits.push(exited),
-            // Answers to requests of the fnd before this one.
-            Reply::Done
-            | Reply::Swept(_)
-            | Reply::Secret
-            | Reply::SecretRefused(_)
-            | Reply::Files(_)
-            | Reply::Sealed(_) => {}
-            // The spawner answers requests of an earlier connection with the number 0.
-            Reply::Installed(_) | Reply::Refused(_) | Reply::NeedsBuild(_) | Reply::InstalledWithTree(_)
-                if request == 0 => {}
-            Reply::Installed(_)
-            | Reply::NeedsBuild(_)
-            | Reply::InstalledWithTree(_)
-            | Reply::Refused(_)
-            | Reply::Spawned(_)
-            | Reply::SpawnedWithChannel(_)
-            | Reply::SpawnFailed(_)
-            | Reply::NodeCannotStart(_) => {
-                return Err(HandshakeError::Refused("it sent an unexpected answer".into()));
+impl Connected {
+    /// Greets the spawner, and receives everything that it sends at first. `child` is its process, where it is fnd's child.
+    ///
+    /// # Errors
+    /// [`HandshakeError`].
+    pub(crate) async fn greeted(
+        mut connection: SpawnerConnection,
+        child: Option<Child>,
+        clock: Clock,
+        colour: Colour,
+    ) -> Result<Self, HandshakeError> {
+        connection.send(
+            &Request::Hello(Hello {
+                min: PROTOCOL_MIN,
+                max: PROTOCOL_MAX,
+            }),
+            Vec::new(),
+        )?;
+        let (mut welcome, mut sockets) = (None, None);
+        let (mut held, mut masks, mut exits) = (Vec::new(), Vec::new(), Vec::new());
+        loop {
+            let incoming = connection.next().await?;
+            match incoming.reply {
+                Reply::Welcome(welcomed) => welcome = Some(welcomed),
+                Reply::Sockets(directory) => sockets = Some(PathBuf::from(directory)),
+                Reply::Settings(read) => {
+                    // The spawner sends the settings last, so its workers and its versions have been received before.
+                    let current = settings(read, connection.peer_uid(), colour)?;
+                    let (Some(welcome), Some(sockets)) = (welcome, sockets) else {
+                        return Err(HandshakeError::Refused("it sent no answer to the handshake".into()));
+                    };
+                    report_missing(&welcome.missing);
+                    return Ok(Self {
+                        clock,
+                        child,
+                        connection,
+                        welcome,
+                        sockets,
+                        current,
+                        held: adoption::read(held, clock.now().mono),
+                        masks,
+                        exits,
+                    });
+                }
+                Reply::Failed(message) => return Err(HandshakeError::Refused(message)),
+                Reply::Held(worker) | Reply::HeldWithChannel(worker) => held.push((worker, incoming.descriptors)),
+                Reply::Masks(masked) => masks.push(masked),
+                Reply::Exited(exited) => exits.push(exited),
+                // Answers to requests of the fnd before this one.
+                Reply::Done
+                | Reply::Swept(_)
+                | Reply::Secret
+                | Reply::SecretRefused(_)
+                | Reply::Files(_)
+                | Reply::Sealed(_) => {}
+                // The spawner answers requests of an earlier connection with the number 0.
+                Reply::Installed(_) | Reply::Refused(_) | Reply::NeedsBuild(_) | Reply::InstalledWithTree(_)
+                    if incoming.request == 0 => {}
+                Reply::Installed(_)
+                | Reply::NeedsBuild(_)
+                | Reply::InstalledWithTree(_)
+                | Reply::Refused(_)
+                | Reply::Spawned(_)
+                | Reply::SpawnedWithChannel(_)
+                | Reply::SpawnFailed(_)
+                | Reply::NodeCannotStart(_) => {
+                    return Err(HandshakeError::Refused("it sent an unexpected answer".into()));
+                }
             }
         }
     }
@@ -120,13 +114,13 @@ fn settings(read: SettingsRead, spawner_uid: Option<u32>, colour: Colour) -> Res
 mod tests {
     use super::*;
     use fnd_manifest::judge::Judge;
-    use fnd_wire::frame::{Containment, MemoryGroups, PROTOCOL_0_1, decode, encode, packets};
+    use fnd_wire::frame::{Containment, MemoryGroups, PROTOCOL_0_1, Welcome, decode, encode, packets};
     use fnd_wire::ids::WorkerId;
     use fnd_wire::plan::{JudgeReply, JudgeRequest, JudgeSettings};
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
     /// Performs the handshake with a spawner that answers with these replies; returns the request, too.
-    fn shaken(replies: &[Reply]) -> (Hello, Result<Handshake, HandshakeError>) {
+    fn shaken(replies: &[Reply]) -> (Hello, Result<(Welcome, PathBuf), HandshakeError>) {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         for packet in replies.iter().flat_map(|reply| packets(&encode(1, reply))) {
@@ -137,8 +131,9 @@ mod tests {
             .build()
             .unwrap();
         let result = runtime.block_on(async {
-            let mut connection = SpawnerConnection::new(ours).unwrap();
-            with(&mut connection, Colour::Plain).await
+            let connection = SpawnerConnection::new(ours).unwrap();
+            let greeted = Connected::greeted(connection, None, Clock::start(), Colour::Plain).await;
+            greeted.map(|connected| (connected.welcome, connected.sockets))
         });
         let mut frame = [0; 64];
         let (_, length) = recv(&theirs, &mut frame[..], RecvFlags::empty()).unwrap();
@@ -176,9 +171,9 @@ mod tests {
         let (hello, result) = shaken(&[Reply::Welcome(welcome.clone()), sockets, Reply::Settings(read.clone())]);
         // That spawner supports the protocols 1 to 3.
         assert!(hello.min <= PROTOCOL_0_1 && hello.max >= 1, "{hello:?}");
-        let handshake = result.unwrap_or_else(|error| panic!("{error}"));
-        assert!(handshake.welcome.is_of_0_1());
-        assert_eq!(handshake.sockets, PathBuf::from("/run/fnd-spawner/http"));
+        let (welcomed, sockets) = result.unwrap_or_else(|error| panic!("{error}"));
+        assert!(welcomed.is_of_0_1());
+        assert_eq!(sockets, PathBuf::from("/run/fnd-spawner/http"));
         let (_, result) = shaken(&[Reply::Welcome(welcome), Reply::Settings(read)]);
         assert!(
             matches!(result, Err(HandshakeError::Refused(_))),

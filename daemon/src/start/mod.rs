@@ -29,6 +29,7 @@ pub(crate) mod tests;
 mod watches;
 
 use crate::cli::{DaemonCli, Places};
+use crate::driver::DriverMessage;
 use crate::ledger;
 use crate::modes::check;
 use crate::telemetry;
@@ -38,6 +39,7 @@ use opened::OpenedStores;
 use serving::ServingDaemon;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use tokio::sync::mpsc;
 
 /// Runs fnd until it is stopped.
 pub(crate) async fn serve(cli: &DaemonCli) -> anyhow::Result<()> {
@@ -51,10 +53,9 @@ async fn run(cli: &DaemonCli) -> anyhow::Result<()> {
     let mut places = check::places(cli)?;
     prepare(&places)?;
     if cli.user {
-        places
-            .functions
-            .iter()
-            .try_for_each(|directory| own_directory(directory))?;
+        // Nobody else makes the functions directories of a user's own fnd.
+        let own = |directory: &PathBuf| make("functions directory", directory, 0o700);
+        places.functions.iter().try_for_each(own)?;
     }
     if places.runtimes_inside {
         places.runtimes.insert(0, runtimes::unpack(&places.state)?);
@@ -83,22 +84,16 @@ pub(crate) fn own_state(places: &Places) -> PathBuf {
     places.state.join("state")
 }
 
-/// Makes a functions directory of a user's own fnd, if it is missing: nobody else makes it.
-fn own_directory(directory: &Path) -> anyhow::Result<()> {
+fn make(what: &str, path: &Path, mode: u32) -> anyhow::Result<()> {
     use anyhow::Context as _;
     use std::os::unix::fs::DirBuilderExt as _;
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.with_context(|| format!("failed to make the functions directory `{}`", directory.display()))
+    let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
+    made.with_context(|| format!("failed to make the {what} `{}`", path.display()))
 }
 
 /// Makes the directories fnd writes to.
 pub(crate) fn prepare(places: &Places) -> anyhow::Result<()> {
-    use anyhow::Context as _;
-    use std::os::unix::fs::DirBuilderExt as _;
-    let make = |path: &Path, mode| {
-        let made = std::fs::DirBuilder::new().recursive(true).mode(mode).create(path);
-        made.with_context(|| format!("failed to make the directory `{}`", path.display()))
-    };
+    let make = |path: &Path, mode| make("directory", path, mode);
     // Functions reach their code and home through this directory by name; everything below has modes of its own.
     make(&places.state, 0o711)?;
     make(&own_state(places), 0o700)?;
@@ -107,4 +102,10 @@ pub(crate) fn prepare(places: &Places) -> anyhow::Result<()> {
     make(&places.run_dir.join("status"), 0o755)?;
     make(&places.run_dir.join("marks"), 0o700)?;
     make(&places.run_dir.join(ledger::RUN), 0o700)
+}
+
+/// Returns a call that tells the driver of changed problems.
+fn problems_changed(driver: &mpsc::UnboundedSender<DriverMessage>) -> impl Fn() + Clone + Send + Sync + use<> {
+    let driver = driver.clone();
+    move || drop(driver.send(DriverMessage::ProblemsChanged)) // an error: fnd is stopping, and nobody reads the problems
 }

@@ -1,7 +1,7 @@
 //! The second step of the start: everything on the disk is open, and the threads run.
 
 use super::connected::Connected;
-use super::own_state;
+use super::{own_state, problems_changed};
 use crate::buffers::Buffers;
 use crate::cli::Places;
 use crate::clock;
@@ -78,15 +78,9 @@ impl OpenedStores {
             stores.clone(),
             (settings.audit.keep_for, audit::BYTES_MAX),
             time.clone(),
-            {
-                let problems = sender.clone();
-                move || drop(problems.send(DriverMessage::ProblemsChanged)) // fnd is stopping
-            },
+            problems_changed(&sender),
         )?;
-        let state = StateStore::start(stores, clock::unix_ms, {
-            let problems = sender.clone();
-            move || drop(problems.send(DriverMessage::ProblemsChanged)) // fnd is stopping
-        })?;
+        let state = StateStore::start(stores, clock::unix_ms, problems_changed(&sender))?;
         let keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
         let sink = line_sink(settings.logs.journal);
         let spool = SpoolPlaces {
@@ -109,7 +103,7 @@ impl OpenedStores {
         })?;
         Ok(Self {
             buffers: Buffers::new(settings.node.buffers, own),
-            status_files: StatusFiles::open(&places.run_dir.join("status"), settings.status.mode, false)?,
+            status_files: StatusFiles::open(&places.run_dir.join("status"), settings.status.mode)?,
             connected,
             sender,
             messages,

@@ -1,7 +1,7 @@
 //! The last step of the start: the driver goes on with what an earlier fnd left, and callers are served until a stop.
 
 use super::opened::OpenedStores;
-use super::{hand_over, own_state, signals, spawner_process, starter, watches};
+use super::{hand_over, own_state, problems_changed, signals, spawner_process, starter, watches};
 use crate::allocator;
 use crate::backend::{self, Backend};
 use crate::buffers::Buffers;
@@ -106,13 +106,9 @@ impl ServingDaemon {
         let (current, clock) = (connected.current, connected.clock);
         let (sender, buffers, listener) = (opened.sender, opened.buffers, machine.listener);
         let connections = Rc::new(Connections::new("the control socket", control::limits::PLACES));
-        let problems = sender.clone();
-        // An error of `send` means that fnd is stopping. Then nobody reads the problems.
-        connections.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
-        let problems = sender.clone();
-        buffers.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
-        let problems = sender.clone();
-        listener.on_change(move || drop(problems.send(DriverMessage::ProblemsChanged)));
+        connections.on_change(problems_changed(&sender));
+        buffers.on_change(problems_changed(&sender));
+        listener.on_change(problems_changed(&sender));
         let schedules = schedule::ScheduleTimer::new(
             ledger.schedules,
             (current.host.clone(), database::boot()),
@@ -130,7 +126,7 @@ impl ServingDaemon {
             ids: Ids::after(ledger.last_id),
             turn: PendingWork::default(),
             lifecycle: Lifecycle::new(ledger.releases, Versions::new(ledger.versions), machine.real_path),
-            functions: Functions::new(opened.catalog),
+            functions: Functions::new(opened.catalog, ledger.disabled),
             trees: TreesOnDisk::default(),
             function_sockets: Rc::new(FunctionSockets::new(&connected.sockets)),
             workers: Workers::new(
@@ -257,14 +253,8 @@ impl ServingDaemon {
 
     /// Serves until a signal's drain is over, then leaves what goes on to the next fnd.
     pub(super) async fn until_stopped(self, cli: &DaemonCli, places: &Places) -> anyhow::Result<()> {
-        let Self {
-            daemon,
-            control,
-            messages,
-            writer,
-            child,
-        } = self;
-        let ended = supervise(cli, places, &daemon, messages, control).await;
+        let (daemon, child) = (self.daemon, self.child);
+        let ended = supervise(cli, places, &daemon, self.messages, self.control).await;
         if ended.is_ok() {
             hand_over::workers(&daemon).await;
             // A spawner that stays reads what it was sent, and the next fnd sends it the rest.
@@ -274,7 +264,7 @@ impl ServingDaemon {
         }
         daemon.state.borrow_mut().close();
         // The ledger ends after `close`, which has handed it the last records.
-        writer.stop();
+        self.writer.stop();
         let (audit, state) = {
             let all = daemon.state.borrow();
             (all.audit.clone(), all.state.clone())
@@ -305,7 +295,7 @@ async fn supervise(
         Some(listener) => listener.into(),
         None => {
             let path = places.run_dir.join("control.sock");
-            let listeners: Listeners = control::listen::bind(&path, None)?.into();
+            let listeners: Listeners = control::listen::bind(&path)?.into();
             let kept = control::kept_socket::keep(path, listeners.clone());
             daemon.inbox.spawn(TaskOwner::Fnd("the control socket"), kept);
             listeners

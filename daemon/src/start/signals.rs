@@ -2,6 +2,7 @@
 
 use crate::driver::Daemon;
 use crate::input::Input;
+use crate::or_never;
 use crate::systemd;
 use fnd_core::run::Event;
 use futures_util::StreamExt as _;
@@ -50,7 +51,7 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
                 continue;
             }
             // Cancel-safe: polled in place.
-            () = drained(&mut draining) => return,
+            () = or_never(draining.as_mut()) => return,
         };
         match signal {
             Some(SIGHUP) => {
@@ -85,12 +86,5 @@ pub(crate) async fn handed_over(daemon: Rc<Daemon>) {
         // The second request gives up the calls that could not go on and were to end first.
         daemon.step(Event::HandOver);
         drop(tokio::time::timeout(HAND_OVER_MAX.saturating_sub(FINISH_MAX), answered).await);
-    }
-}
-
-async fn drained(draining: &mut Option<StopSignal>) {
-    match draining {
-        Some(over) => over.await,
-        None => std::future::pending().await,
     }
 }

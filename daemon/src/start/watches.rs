@@ -3,6 +3,7 @@
 use crate::driver::Daemon;
 use crate::functions::interpreters::{CHECK_INTERVAL, SETTLE};
 use crate::input::Input;
+use crate::or_never;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use tokio::io::unix::AsyncFd;
@@ -25,13 +26,8 @@ pub(super) async fn spawner(daemon: Rc<Daemon>) {
 pub(super) async fn interpreters(daemon: Rc<Daemon>) {
     let watch = daemon.state.borrow().functions.interpreters.watch.clone();
     loop {
-        let changed = async {
-            match &watch {
-                Some(watch) => interpreter_changed(&daemon, watch).await,
-                None => std::future::pending().await,
-            }
-        };
-        if tokio::time::timeout(CHECK_INTERVAL, changed).await.is_ok() {
+        let changed = watch.as_ref().map(|watch| interpreter_changed(&daemon, watch));
+        if tokio::time::timeout(CHECK_INTERVAL, or_never(changed)).await.is_ok() {
             // A package manager does not report when it has replaced its last file.
             tokio::time::sleep(SETTLE).await;
         }

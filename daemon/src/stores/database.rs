@@ -39,7 +39,7 @@ impl StoreSchema {
 #[derive(Debug)]
 pub(super) struct StoreDatabase {
     pub(super) db: Connection,
-    present: PresentFiles,
+    pub(super) present: PresentFiles,
     /// Absent if the log could not be opened.
     log: Option<LogRecorder>,
 }
@@ -86,11 +86,6 @@ impl StoreDatabase {
             log: log.ok(),
             db,
         })
-    }
-
-    /// Returns the problem if somebody has removed, replaced or truncated the files while fnd was running.
-    pub(super) fn wrong(&self) -> Option<String> {
-        self.present.wrong_or_short()
     }
 
     /// Records the end of the log and the sizes of the files, before anybody is told what was committed.

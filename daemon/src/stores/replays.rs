@@ -7,6 +7,7 @@
 
 use super::thread::{RETRY, StoreNotice, StoreThread, StoreWorker};
 use crate::clock::{monotonic, unix_ms};
+use crate::lock::lock;
 use fnd_core::triggers::credentials::ReplayKey;
 use fnd_core::triggers::replay_file::{self, MAX_BYTES, Newer, RECORD, ReplayFileContent, ReplayRecord};
 use fnd_core::triggers::replays::{self, Replayed};
@@ -14,7 +15,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
@@ -214,12 +215,8 @@ impl ReplaysFile {
         let (path, next) = (self.directory.join(FILE), self.directory.join(NEXT));
         let bytes = replay_file::write(&lock(&self.memory));
         let mut options = OpenOptions::new();
-        let mut file = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&next)?;
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&next)?;
         file.write_all(&bytes)?;
         // Synced, unlike an append: after a power cut the new name could lead to an empty file, and every key would be
         // forgotten.
@@ -242,10 +239,6 @@ impl ReplaysFile {
         }
         self.problem.set(Some(&text));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

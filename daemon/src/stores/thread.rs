@@ -4,9 +4,10 @@
 //! entry of the audit for the name of its user, which may come from a server. On one thread a signed request would wait for the
 //! others: under a load of 100 KB values the median of a signed request is 0.07 ms, and that of a change 3 ms.
 
+use crate::lock::lock;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long the end of fnd waits for the thread: a disk that does not respond holds it up for a moment only.
@@ -63,7 +64,7 @@ impl<C: Send + 'static> StoreThread<C> {
 
     /// Returns a sender; nothing once fnd stops.
     pub(super) fn sender(&self) -> Option<SyncSender<C>> {
-        self.lock().as_ref().map(|(sender, _)| sender.clone())
+        lock(&self.0).as_ref().map(|(sender, _)| sender.clone())
     }
 
     /// Sends a command if there is room for it. Returns whether there was.
@@ -73,15 +74,11 @@ impl<C: Send + 'static> StoreThread<C> {
 
     /// Ends the thread when all that waits is performed.
     pub(super) fn stop(&self) {
-        let ends = self.lock().take();
+        let ends = lock(&self.0).take();
         if let Some((sender, ended)) = ends {
             drop(sender);
             let _ = ended.recv_timeout(STOP_MAX); // always an error: the thread has ended, or the time is over
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Ends<C>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,21 +108,17 @@ impl StoreNotice {
     }
 
     pub(super) fn get(&self) -> Option<String> {
-        self.lock().clone()
+        lock(&self.text).clone()
     }
 
     /// Replaces the text. Returns whether there was none.
     pub(super) fn set(&self, text: Option<&str>) -> bool {
-        let before = std::mem::replace(&mut *self.lock(), text.map(str::to_owned));
+        let before = std::mem::replace(&mut *lock(&self.text), text.map(str::to_owned));
         if before.as_deref() != text {
             // Without the lock, because the callback may read the texts.
             (self.changed)();
         }
         before.is_none()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<String>> {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

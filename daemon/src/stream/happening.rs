@@ -22,19 +22,12 @@ pub(crate) struct Happening {
 #[derive(Debug)]
 pub(crate) enum EventKind {
     Loaded(Version),
-    Refused {
-        message: Box<str>,
-        diagnostics: Box<[Diagnostic]>,
-    },
+    /// The message, and the diagnostics.
+    Refused(Box<str>, Box<[Diagnostic]>),
     Removed,
     State(FunctionState, FunctionState),
     Accepted(InvocationId, Trigger),
-    Started {
-        invocation: InvocationId,
-        attempt: Attempt,
-        worker: WorkerId,
-        trigger: Trigger,
-    },
+    Started(InvocationId, Attempt, WorkerId, Trigger),
     Ended {
         invocation: InvocationId,
         /// The attempt, how long it took, and its trace.
@@ -44,21 +37,13 @@ pub(crate) enum EventKind {
         message: Box<str>,
         state: RunState,
     },
-    Retried {
-        invocation: InvocationId,
-        attempt: Attempt,
-        reason: Reason,
-        next_ms: u64,
-    },
+    /// The next attempt, why it follows, and when it begins.
+    Retried(InvocationId, Attempt, Reason, u64),
     GaveUp(InvocationId, Option<Reason>, Exhausted),
     Scaled(u32, u32),
     Dropped(Option<InvocationId>, Option<Reason>, Trigger),
-    /// A request to the public listener is over.
-    Requested {
-        invocation: Option<InvocationId>,
-        message: Box<str>,
-        took: Duration,
-    },
+    /// A request to the public listener is over: the request and its answer in words, and how long it took.
+    Requested(Option<InvocationId>, Box<str>, Duration),
     /// A problem of the node began, or is over.
     Problem {
         code: &'static str,
@@ -71,18 +56,18 @@ impl Happening {
     pub(crate) fn kind(&self) -> Kind {
         match &self.what {
             EventKind::Loaded(_) => Kind::Loaded,
-            EventKind::Refused { .. } => Kind::Refused,
+            EventKind::Refused(..) => Kind::Refused,
             EventKind::Removed => Kind::Removed,
             EventKind::State(..) => Kind::State,
             EventKind::Accepted(..) => Kind::Accepted,
-            EventKind::Started { .. } => Kind::Started,
+            EventKind::Started(..) => Kind::Started,
             EventKind::Ended { .. } => Kind::Ended,
-            EventKind::Retried { reason, .. } if *reason == Reason::ExecuteAgain => Kind::Polled,
-            EventKind::Retried { .. } => Kind::Retried,
+            EventKind::Retried(_, _, Reason::ExecuteAgain, _) => Kind::Polled,
+            EventKind::Retried(..) => Kind::Retried,
             EventKind::GaveUp(..) => Kind::GaveUp,
             EventKind::Scaled(..) => Kind::Scaled,
             EventKind::Dropped(..) => Kind::Dropped,
-            EventKind::Requested { .. } => Kind::Request,
+            EventKind::Requested(..) => Kind::Request,
             EventKind::Problem { lasts: true, .. } => Kind::Problem,
             EventKind::Problem { lasts: false, .. } => Kind::Solved,
         }
@@ -92,21 +77,21 @@ impl Happening {
     pub(crate) fn size(&self) -> usize {
         let own = self.function.as_ref().map_or(0, |function| function.as_str().len());
         match &self.what {
-            EventKind::Refused { message, diagnostics } => {
+            EventKind::Refused(message, diagnostics) => {
                 let each = diagnostics.iter().map(|diagnostic| {
                     let notes = diagnostic.notes.iter().map(String::len).sum::<usize>();
                     size_of::<Diagnostic>() + diagnostic.line().len() + notes
                 });
                 own + message.len() + each.sum::<usize>()
             }
-            EventKind::Ended { message, .. } | EventKind::Requested { message, .. } => own + message.len(),
+            EventKind::Ended { message, .. } | EventKind::Requested(_, message, _) => own + message.len(),
             EventKind::Problem { text, .. } => own + text.len(),
             EventKind::Loaded(_)
             | EventKind::Removed
             | EventKind::State(..)
             | EventKind::Accepted(..)
-            | EventKind::Started { .. }
-            | EventKind::Retried { .. }
+            | EventKind::Started(..)
+            | EventKind::Retried(..)
             | EventKind::GaveUp(..)
             | EventKind::Scaled(..)
             | EventKind::Dropped(..) => own,
@@ -122,7 +107,7 @@ impl Happening {
         };
         match &self.what {
             EventKind::Loaded(version) => event.version = Some(*version),
-            EventKind::Refused { message, diagnostics } => {
+            EventKind::Refused(message, diagnostics) => {
                 event.message = text(message);
                 event.diagnostics = diagnostics.to_vec();
             }
@@ -132,12 +117,7 @@ impl Happening {
                 event.invocation = Some(*invocation);
                 event.trigger = Some(*trigger);
             }
-            EventKind::Started {
-                invocation,
-                attempt,
-                worker,
-                trigger,
-            } => {
+            EventKind::Started(invocation, attempt, worker, trigger) => {
                 event.invocation = Some(*invocation);
                 event.attempt = Some(attempt.0);
                 event.worker = Some(worker.0);
@@ -160,12 +140,7 @@ impl Happening {
                 event.message = text(message);
                 event.state = Some(*state);
             }
-            EventKind::Retried {
-                invocation,
-                attempt,
-                reason,
-                next_ms,
-            } => {
+            EventKind::Retried(invocation, attempt, reason, next_ms) => {
                 event.invocation = Some(*invocation);
                 event.attempt = Some(attempt.0);
                 event.reason = Some(*reason);
@@ -182,11 +157,7 @@ impl Happening {
                 event.reason = *reason;
                 event.trigger = Some(*trigger);
             }
-            EventKind::Requested {
-                invocation,
-                message,
-                took,
-            } => {
+            EventKind::Requested(invocation, message, took) => {
                 event.invocation = *invocation;
                 event.message = text(message);
                 event.duration_ms = Some(milliseconds(u64::try_from(took.as_micros()).unwrap_or(u64::MAX)));

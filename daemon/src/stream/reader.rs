@@ -1,6 +1,6 @@
 //! A reader of the stream: its start, its filter, and the task that sends it events.
 
-use super::ring::{HappeningBatch, Ring};
+use super::ring::Ring;
 use fnd_core::access::Permissions;
 use fnd_core::api::stream::{Kind, Seq, StreamEvent};
 use fnd_wire::ids::FunctionName;
@@ -44,26 +44,6 @@ impl StreamQuery {
         self.function.as_ref().is_none_or(|wanted| Some(wanted) == function)
             && (self.kinds.is_empty() || self.kinds.contains(&kind))
             && self.reach.views_any(function)
-    }
-}
-
-/// The next thing to send to a reader.
-enum StreamStep {
-    /// Nothing: it has read everything.
-    Nothing,
-    /// Events may be missing that it asked for: how many (if known), and the number of the last of them.
-    Missed(Option<u64>, u64),
-    /// The next happenings.
-    Some(HappeningBatch),
-}
-
-/// Returns what comes after a number.
-fn read(ring: &Ring, after: u64) -> StreamStep {
-    let taken = ring.take(after, BATCH);
-    match taken.oldest {
-        Some(oldest) => StreamStep::Missed(Some(oldest - 1 - after), oldest - 1),
-        None if taken.happenings.is_empty() => StreamStep::Nothing,
-        None => StreamStep::Some(taken),
     }
 }
 
@@ -112,21 +92,22 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
     };
     let mut skip = skipped(&ring, &query, at);
     loop {
-        match read(&ring, at) {
-            StreamStep::Nothing if !query.follow => return,
-            StreamStep::Nothing => tokio::select! {
-                // Cancel-safe: it only checks the number.
-                () = news(&ring, at) => {}
-                () = into.closed() => return,
-            },
-            StreamStep::Missed(count, last) => {
+        let taken = ring.take(at, BATCH);
+        match taken.oldest.map(|oldest| oldest - 1) {
+            Some(last) => {
                 let why = "they came faster than they were read, or are no longer kept";
-                if into.send(missed(count, last, why)).await.is_err() {
+                if into.send(missed(Some(last - at), last, why)).await.is_err() {
                     return;
                 }
                 at = last;
             }
-            StreamStep::Some(taken) => {
+            None if taken.happenings.is_empty() && !query.follow => return,
+            None if taken.happenings.is_empty() => tokio::select! {
+                // Cancel-safe: it only checks the number.
+                () = news(&ring, at) => {}
+                () = into.closed() => return,
+            },
+            None => {
                 for (number, happening) in taken.happenings {
                     at = number;
                     if !query.wants(happening.function.as_ref(), happening.kind()) {

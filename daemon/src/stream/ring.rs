@@ -134,10 +134,7 @@ mod tests {
         let ring = Ring::new(7);
         for _ in 0..20 {
             ring.push(Happening {
-                what: EventKind::Refused {
-                    message: "x".repeat(1 << 20).into(),
-                    diagnostics: Box::default(),
-                },
+                what: EventKind::Refused("x".repeat(1 << 20).into(), Box::default()),
                 ..removed("f")
             });
         }

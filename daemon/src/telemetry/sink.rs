@@ -73,14 +73,6 @@ pub struct Guard {
     shared: Arc<SharedSink>,
 }
 
-impl Guard {
-    /// Returns how many messages were dropped and not reported yet.
-    #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.shared.dropped.load(Ordering::Relaxed)
-    }
-}
-
 impl Drop for Guard {
     fn drop(&mut self) {
         // With room for the answer: the thread never waits for a guard that has given up.
@@ -206,7 +198,8 @@ impl<W: Write + Send> Sink for TextSink<W> {
 ///
 /// Entries become events again, with all fields that an entry may have; absent ones are not sent.
 fn journal() -> io::Result<Journal> {
-    // Routine messages are Informational; Notice stands out in journalctl and is for changes.
+    // By default `info` becomes Notice, which journalctl highlights. Notice is for changes, so routine messages are
+    // Informational.
     let priorities = PriorityMappings {
         info: Priority::Informational,
         debug: Priority::Debug,
@@ -339,7 +332,7 @@ mod tests {
                 tracing::info!("x");
             }
         });
-        let dropped = guard.dropped();
+        let dropped = guard.shared.dropped.load(Ordering::Relaxed);
         assert!((998..=1000).contains(&dropped), "{dropped}");
         release.send(()).unwrap();
         let expected = format!("{dropped} messages were dropped");

@@ -48,6 +48,7 @@ struct PasswordJob {
 }
 
 /// The logins that wait.
+#[derive(Default)]
 struct Jobs {
     waiting: Mutex<WaitingLogin>,
     more: Condvar,
@@ -97,31 +98,11 @@ impl WaitingLogin {
 }
 
 impl Jobs {
-    fn new() -> Self {
-        Self {
-            waiting: Mutex::default(),
-            more: Condvar::new(),
-        }
-    }
-
-    fn add(&self, job: PasswordJob) -> Result<(), LoginRefusal> {
-        lock(&self.waiting).add(job)?;
-        self.more.notify_one();
-        Ok(())
-    }
-
     /// Waits for a login; nothing if no more come.
     fn next(&self) -> Option<PasswordJob> {
-        let mut waiting = lock(&self.waiting);
-        loop {
-            if let Some(job) = waiting.take() {
-                return Some(job);
-            }
-            if waiting.is_over {
-                return None;
-            }
-            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
+        let is_idle = |waiting: &mut WaitingLogin| waiting.jobs.is_empty() && !waiting.is_over;
+        let waiting = self.more.wait_while(lock(&self.waiting), is_idle);
+        waiting.unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -146,7 +127,7 @@ impl Passwords {
         let mut key = [0; 32];
         // 256 bytes and less are given whole (getrandom(2)).
         rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
-        let jobs = Arc::new(Jobs::new());
+        let jobs = Arc::new(Jobs::default());
         let waiting = Arc::clone(&jobs);
         let verified = Arc::new(Mutex::new(Verified::default()));
         let own = Arc::clone(&verified);
@@ -164,7 +145,7 @@ impl Passwords {
     /// Returns what has no thread: it refuses all logins.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn detached() -> Self {
-        let jobs = Arc::new(Jobs::new());
+        let jobs = Arc::new(Jobs::default());
         lock(&jobs.waiting).is_over = true;
         Self {
             jobs: Arc::new(LoginEnd(jobs)),
@@ -183,12 +164,14 @@ impl Passwords {
             return Ok(());
         }
         let (answer, holds) = oneshot::channel();
-        self.jobs.0.add(PasswordJob {
+        let Jobs { waiting, more } = &*self.jobs.0;
+        lock(waiting).add(PasswordJob {
             login,
             mark,
             from,
             answer,
         })?;
+        more.notify_one();
         match holds.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(LoginRefusal::Denied(Denied::WrongPassword)),
@@ -418,7 +401,7 @@ mod tests {
     #[test]
     fn logins_beyond_those_that_wait_are_refused() {
         // Nothing takes the jobs.
-        let jobs = Arc::new(Jobs::new());
+        let jobs = Arc::new(Jobs::default());
         let waiting = Arc::clone(&jobs);
         let passwords = Passwords {
             jobs: Arc::new(LoginEnd(jobs)),

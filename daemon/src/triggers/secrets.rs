@@ -37,20 +37,22 @@ pub(crate) fn of_function<'a>(
 
 /// Returns the requests for the files of `[http] tls`.
 pub(crate) fn of_tls() -> [SecretAsked; 2] {
-    [CERTIFICATE, KEY].map(|name| SecretAsked {
-        function: None,
-        name: name.to_owned(),
-    })
+    [CERTIFICATE, KEY].map(|name| of_node(name.to_owned()))
+}
+
+/// Returns the request for a secret with this name that belongs to no function.
+pub(crate) fn named(name: &str) -> SecretAsked {
+    of_node(format!("{NAMED}{name}"))
+}
+
+fn of_node(name: String) -> SecretAsked {
+    SecretAsked { function: None, name }
 }
 
 /// Returns the requests for the secrets of `[http] events`.
 pub(crate) fn of_events(events: Option<&HttpEvents>) -> Vec<SecretAsked> {
     let credentials = events.into_iter().flat_map(|events| &events.auth.0);
-    let request = |credential: &Credential| SecretAsked {
-        function: None,
-        name: format!("{NAMED}{}", credential.secret),
-    };
-    credentials.map(request).collect()
+    credentials.map(|credential| named(&credential.secret)).collect()
 }
 
 /// Returns the credentials that the routes of all versions and `[http] events` name.
@@ -155,11 +157,7 @@ pub(crate) enum SecretsAnswer {
 impl TriggerSecrets {
     /// Returns a secret. It is absent while the spawner has not answered yet, and if the spawner refuses it.
     pub(crate) fn get(&self, name: &str) -> Option<Rc<Secret>> {
-        self.named(name)?.secret.clone()
-    }
-
-    fn named(&self, name: &str) -> Option<&KnownSecret> {
-        self.items.get(&SecretItem::Named(name.to_owned()))
+        self.items.get(&SecretItem::Named(name.to_owned()))?.secret.clone()
     }
 
     /// Returns certificates and private key, PEM, if the spawner gave both.
@@ -231,7 +229,8 @@ impl TriggerSecrets {
     ) {
         for asked in asked {
             if is_of_0_1 {
-                self.cannot(&asked);
+                let item = self.items.entry(SecretItem::from(&asked)).or_default();
+                item.problem = Some(OLD_SPAWNER.to_owned());
             } else if let Some(asked) = self.needs(asked) {
                 let request = Request::Secret(asked.clone());
                 if let Some(number) = send(&request) {
@@ -257,11 +256,6 @@ impl TriggerSecrets {
         let key = SecretItem::from(asked);
         self.items.entry(key.clone()).or_default().is_asked = true;
         self.asked.insert(number, key);
-    }
-
-    /// Records that the spawner cannot open secrets.
-    fn cannot(&mut self, asked: &SecretAsked) {
-        self.items.entry(SecretItem::from(asked)).or_default().problem = Some(OLD_SPAWNER.to_owned());
     }
 
     /// Handles the answer to a request. Returns whether it was one for a secret, and the request to send next.
@@ -367,7 +361,7 @@ mod tests {
     }
 
     fn lines(secrets: &TriggerSecrets) -> Vec<String> {
-        let item = secrets.named("hook").unwrap();
+        let item = &secrets.items[&SecretItem::Named("hook".to_owned())];
         let lines = item.secret.iter().flat_map(|secret| &secret.lines);
         lines.map(|line| String::from_utf8(line.to_vec()).unwrap()).collect()
     }
@@ -400,7 +394,7 @@ mod tests {
         }
         assert_eq!(secrets.generation, 3);
         assert_eq!(
-            format!("{:?}", secrets.named("hook").unwrap().secret),
+            format!("{:?}", secrets.items[&SecretItem::Named("hook".to_owned())].secret),
             "Some(a secret of 2 lines)"
         );
         ask(&mut secrets, 9, &asked("hook"), value("\n\n"));

@@ -94,8 +94,7 @@ pub(crate) async fn store(form: &UploadForm, body: Bytes, directory: &Path, stem
 }
 
 async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Result<(), Unusable> {
-    let wrong = |what: String| Unusable::Wrong(what);
-    let broken = |error: multer::Error| wrong(format!("the body is no complete `multipart/form-data`: {error}"));
+    let wrong = Unusable::Wrong;
     // The reader copies what it is given: it gets a piece at a time.
     let pieces: Vec<io::Result<Bytes>> = (0..body.len())
         .step_by(PIECE)
@@ -105,7 +104,7 @@ async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Res
     // The form needs no limits of its own: the whole body is there, and it is within its limit.
     let mut form = Multipart::with_constraints(pieces, boundary, Constraints::new());
     let (mut source, mut manifest) = (false, false);
-    while let Some(mut field) = form.next_field().await.map_err(broken)? {
+    while let Some(mut field) = form.next_field().await.map_err(|error| broken(&error))? {
         let name = field.name().unwrap_or_default().to_owned();
         let path = match name.as_str() {
             "source" if !std::mem::replace(&mut source, true) => {
@@ -120,10 +119,7 @@ async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Res
                 return Err(wrong(what));
             }
         };
-        write(&mut field, &path).await.map_err(|error| match error {
-            FieldError::Form(error) => broken(error),
-            FieldError::Disk(error) => error.into(),
-        })?;
+        write(&mut field, &path).await?;
         if name == "source" && std::fs::metadata(&path)?.len() == 0 {
             return Err(wrong("the part `source` is empty".to_owned()));
         }
@@ -134,30 +130,25 @@ async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Res
     }
 }
 
-/// Why a part was not written.
-enum FieldError {
-    Form(multer::Error),
-    Disk(io::Error),
+fn broken(error: &multer::Error) -> Unusable {
+    Unusable::Wrong(format!("the body is no complete `multipart/form-data`: {error}"))
 }
 
-async fn write(field: &mut Field<'_>, path: &Path) -> Result<(), FieldError> {
-    let mut file = new(path).map_err(FieldError::Disk)?;
+async fn write(field: &mut Field<'_>, path: &Path) -> Result<(), Unusable> {
+    let mut file = new(path)?;
     let mut head = Vec::new();
-    while let Some(bytes) = field.chunk().await.map_err(FieldError::Form)? {
+    while let Some(bytes) = field.chunk().await.map_err(|error| broken(&error))? {
         if head.len() < HEAD {
             head.extend_from_slice(bytes.get(..HEAD).unwrap_or(&bytes));
         }
-        file.write_all(&bytes).map_err(FieldError::Disk)?;
+        file.write_all(&bytes)?;
     }
-    let finish = || {
-        if forms::is_program(&head) {
-            // A form has no modes, and only of an executable file the `#!` line counts.
-            file.set_permissions(PermissionsExt::from_mode(0o750))?;
-        }
-        // The exchange of the files is durable, so their content has to be on the disk before it.
-        file.sync_all()
-    };
-    finish().map_err(FieldError::Disk)
+    if forms::is_program(&head) {
+        // A form has no modes, and only of an executable file the `#!` line counts.
+        file.set_permissions(PermissionsExt::from_mode(0o750))?;
+    }
+    // The exchange of the files is durable, so their content has to be on the disk before it.
+    Ok(file.sync_all()?)
 }
 
 /// Bytes that show whether a file is a program.

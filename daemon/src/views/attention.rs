@@ -48,7 +48,7 @@ impl View<'_> {
     }
 
     /// Returns why the newest content of a function does not serve.
-    fn error(&self, view: &FunctionView<'_>) -> Option<String> {
+    pub(super) fn error(&self, view: &FunctionView<'_>) -> Option<String> {
         let known = self.lifecycle.registry.get(view.name);
         let of_file = known.and_then(|function| function.findings.error.clone());
         of_file.or_else(|| view.error.as_deref().map(str::to_owned))

@@ -8,16 +8,17 @@ use crate::workers::listening::Listening;
 use crate::workers::usage;
 use fnd_core::api::{
     AlertState, FunctionDetail, FunctionMore, FunctionStatus, FunctionUsage, GroupPlaces, HeldBack, LastEnd,
-    NewerVersion, WaitsFor, milliseconds,
+    NewerVersion, ServiceStop, WaitsFor, milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::lifecycle::function::Function;
 use fnd_core::lifecycle::held_words;
+use fnd_core::lifecycle::installed_version::ServingVersion;
 use fnd_core::records::RunResult;
 use fnd_core::records::outcome::Class;
 use fnd_core::run::FunctionView;
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_manifest::function::Manifest;
+use fnd_manifest::function::{Manifest, Mode};
 use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::naming::UPLOADS;
@@ -67,14 +68,13 @@ impl View<'_> {
             ports: Vec::new(),
             // A problem of the file; else a problem of the installed version, such as code that cannot be loaded or a
             // limit too large.
-            error: known
-                .and_then(|function| function.findings.error.clone())
-                .or_else(|| view.error.as_deref().map(str::to_owned)),
+            error: self.error(view),
             alert: self.alerts.unhealthy(name).map(|(alert, since_ms)| AlertState {
                 alert,
                 since: instant::text(since_ms),
                 not_delivered: self.alerts.not_delivered(name).map(str::to_owned),
             }),
+            stopped: self.stopped(view, known),
             warning: self.warnings(view, known),
             runtime: serving.map(|serving| serving.how.runtime.clone()).unwrap_or_default(),
             labels: serving
@@ -91,10 +91,21 @@ impl View<'_> {
         }
     }
 
+    /// Returns the person who has stopped a service.
+    fn stopped(&self, view: &FunctionView<'_>, known: Option<&Function>) -> Option<ServiceStop> {
+        let by = self.functions.disabled.get(view.name).filter(|_| !view.enabled)?;
+        let is_service = known?.serving(view.version)?.manifest.mode == Mode::Service;
+        is_service.then(|| ServiceStop {
+            uid: by.uid,
+            since: instant::text(by.since_ms),
+        })
+    }
+
     /// Returns everything that does not work in a function as its author expects, one line each.
     fn warnings(&self, view: &FunctionView<'_>, known: Option<&Function>) -> Option<String> {
         let name = view.name;
         let release = self.lifecycle.releases.get(name);
+        let groups = &self.node.settings.settings.groups;
         let lines = [
             view.full
                 .map(|why| format!("over its quota, new runs are refused: {why}")),
@@ -102,7 +113,7 @@ impl View<'_> {
             self.lifecycle.builds.words(name),
             self.lifecycle.installer.checks.words(name, view.version),
             release.and_then(|releases| held_words(name, releases)),
-            known.and_then(|function| unknown_group(function, |group| self.node.settings.has_group(group))),
+            known.and_then(|function| unknown_group(function, |group| groups.contains_key(group))),
             self.watchers.problem_of(name).map(str::to_owned),
         ];
         let lines = lines.into_iter().flatten();
@@ -181,7 +192,8 @@ impl View<'_> {
                 .into_iter()
                 .flat_map(|serving| self.refused_calls(name, &serving.manifest)),
         );
-        let json = |value| serde_json::to_value(value).unwrap_or_default();
+        let text = |of: fn(&ServingVersion) -> &str| serving.map(of).unwrap_or_default().to_owned();
+        let tree = serving.and_then(|serving| serving.tree.as_deref().copied());
         let candidate = &function.candidate;
         let root = self
             .workers
@@ -189,12 +201,8 @@ impl View<'_> {
             .functions_dirs
             .get(usize::from(candidate.directory));
         let more = FunctionMore {
-            mode: serving
-                .map(|serving| serving.manifest.mode.as_str().to_owned())
-                .unwrap_or_default(),
-            mode_reason: serving
-                .map(|serving| serving.how.mode_reason.clone())
-                .unwrap_or_default(),
+            mode: text(|serving| serving.manifest.mode.as_str()),
+            mode_reason: text(|serving| &serving.how.mode_reason),
             uploaded: self.is_uploads(candidate.directory),
             source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
             manifest: serving
@@ -203,23 +211,18 @@ impl View<'_> {
                     input_schema: None,
                     ..serving.whole_manifest()
                 })
-                .map(json)
+                .and_then(|manifest| serde_json::to_value(manifest).ok())
                 .unwrap_or_default(),
             input: serving.and_then(|serving| serving.manifest.input_schema.clone()),
-            interpreter: serving
-                .map(|serving| serving.how.interpreter.clone())
-                .unwrap_or_default(),
+            interpreter: text(|serving| &serving.how.interpreter),
             uid: serving.map(|serving| serving.uid),
             newer: self.newer(name),
             storage: self.quotas.storage(name, self.now),
-            tree: serving.and_then(|serving| serving.tree.as_deref().copied()),
-            packages: serving
-                .and_then(|serving| serving.tree.as_deref().copied())
+            tree,
+            packages: tree
                 .map(|tree| packages(Path::new(&self.node.places.state), tree))
                 .unwrap_or_default(),
-            tree_bytes: serving
-                .and_then(|serving| serving.tree.as_deref().copied())
-                .and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
+            tree_bytes: tree.and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
             // A build of an earlier fnd is known only by the release that it has made.
             build: self.lifecycle.builds.last(name).or_else(|| {
                 let releases = self.lifecycle.releases.get(name)?;

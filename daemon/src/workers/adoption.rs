@@ -175,22 +175,16 @@ impl Workers {
         (adopted, members)
     }
 
-    fn attach_member(&mut self, worker: AdoptedWorker, output: &Output) -> Option<AdoptedMember> {
-        let AdoptedWorker {
-            held,
-            ends,
-            channel,
-            record,
-            read,
-        } = worker;
-        let since = self.clock.now().mono.saturating_sub(read);
+    fn attach_member(&mut self, adopted: AdoptedWorker, output: &Output) -> Option<AdoptedMember> {
+        let since = self.clock.now().mono.saturating_sub(adopted.read);
+        let (held, ends, channel) = (adopted.held, adopted.ends, adopted.channel);
         let Some(AdoptionRecord::Member {
             function,
             tmp,
             handed_over,
             variables,
             endpoint,
-        }) = record
+        }) = adopted.record
         else {
             return None;
         };
@@ -209,10 +203,8 @@ impl Workers {
         }
         let mut attached = Attached {
             kill: ends.kill,
-            result: None,
-            member: None,
-            readiness_probe: None,
             tmp: Some((FunctionId(function), tmp)),
+            ..Attached::default()
         };
         if let (Some(member_record), Some(stdout), Some(stderr)) = (&handed_over, ends.stdout, ends.stderr) {
             let mask = self.masks.of(worker);
@@ -275,7 +267,7 @@ impl Workers {
     pub(crate) fn leave_member(&mut self, worker: WorkerId, member_record: MemberRecord<'_>) {
         let tmp = self.attached.get(&worker).and_then(|attached| attached.tmp);
         let Some((FunctionId(function), tmp)) = tmp else { return };
-        let member = self.attached.get(&worker).and_then(|attached| attached.member.as_ref());
+        let member = self.member(worker);
         let server = member.and_then(|member| member.server.as_ref());
         let record = AdoptionRecord::Member {
             function,
@@ -307,27 +299,15 @@ impl Workers {
         }
     }
 
-    fn attach_one(&mut self, worker: AdoptedWorker, piped: &mut Vec<Piped>) -> Option<Adopted> {
-        let AdoptedWorker {
-            held,
-            ends,
-            record,
-            read,
-            ..
-        } = worker;
-        let since = self.clock.now().mono.saturating_sub(read);
+    fn attach_one(&mut self, adopted: AdoptedWorker, piped: &mut Vec<Piped>) -> Option<Adopted> {
+        let since = self.clock.now().mono.saturating_sub(adopted.read);
+        let (held, ends) = (adopted.held, adopted.ends);
         let worker = held.spawned.worker;
-        let PipeEnds {
-            stdout,
-            stderr,
-            result,
-            kill,
-        } = ends;
-        let Some(AdoptionRecord::Attempt { note, output_max }) = record else {
+        let Some(AdoptionRecord::Attempt { note, output_max }) = adopted.record else {
             self.request(&Request::Kill(worker), Vec::new());
             return None;
         };
-        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
+        if let (Some(stdout), Some(stderr)) = (ends.stdout, ends.stderr) {
             let meta = AttemptOutput {
                 function: note.function.clone().into_owned(),
                 invocation: note.run.invocation,
@@ -345,11 +325,9 @@ impl Workers {
             });
         }
         let attached = Attached {
-            kill,
-            result,
-            member: None,
-            readiness_probe: None,
-            tmp: None,
+            kill: ends.kill,
+            result: ends.result,
+            ..Attached::default()
         };
         self.attached.insert(worker, attached);
         Some(Adopted {

@@ -233,15 +233,9 @@ impl SpawnerConnection {
 /// # Errors
 /// [`ConnectionError::Io`].
 pub async fn has_room(socket: Option<&AsyncFd<OwnedFd>>) -> Result<(), ConnectionError> {
-    match socket {
-        // Readiness is cleared before anything is written: room that comes later is reported again.
-        Some(socket) => socket
-            .writable()
-            .await
-            .map(|mut ready| ready.clear_ready())
-            .map_err(ConnectionError::Io),
-        None => std::future::pending().await,
-    }
+    let ready = crate::or_never(socket.map(AsyncFd::writable)).await;
+    // Readiness is cleared before anything is written: room that comes later is reported again.
+    ready.map(|mut ready| ready.clear_ready()).map_err(ConnectionError::Io)
 }
 
 fn send_packet(socket: &OwnedFd, out: &Outgoing) -> rustix::io::Result<()> {

@@ -111,25 +111,15 @@ impl Workers {
         user: Option<u32>,
     ) -> Event {
         let mut descriptors = descriptors.into_iter();
-        let PipeEnds {
-            stdout,
-            stderr,
-            result,
-            kill,
-        } = PipeEnds::take(spawned, &mut descriptors);
+        let ends = PipeEnds::take(spawned, &mut descriptors);
         // It follows the others, where the worker speaks the worker protocol.
         let channel = descriptors.next();
-        let Starting {
-            worker,
-            mut meta,
-            rules,
-            tmp,
-            endpoint,
-        } = starting;
+        let (worker, rules, endpoint) = (starting.worker, starting.rules, starting.endpoint);
+        let mut meta = starting.meta;
         // The fingerprints arrived after the request was made, together with this answer.
         meta.mask = self.masks.of(worker).cloned();
         let mut member = None;
-        if let (Some(stdout), Some(stderr)) = (stdout, stderr) {
+        if let (Some(stdout), Some(stderr)) = (ends.stdout, ends.stderr) {
             let piped = Piped {
                 worker,
                 stdout,
@@ -148,11 +138,11 @@ impl Workers {
         let is_unreachable = rules.kind.pool().is_some() && member.is_none();
         let readiness_probe = self.probe_readiness(worker, (user, &rules), endpoint);
         let attached = Attached {
-            kill,
-            result,
+            kill: ends.kill,
+            result: ends.result,
             member,
             readiness_probe,
-            tmp,
+            tmp: starting.tmp,
         };
         self.attached.insert(worker, attached);
         if is_unreachable {

@@ -20,7 +20,10 @@ use std::path::Path;
 #[must_use]
 pub fn memory_now(groups: &MemoryGroups, function: &str) -> Option<u64> {
     match groups {
-        MemoryGroups::V2(dir) => read_number(&Path::new(dir).join(function).join("memory.current")),
+        MemoryGroups::V2(dir) => {
+            let text = std::fs::read_to_string(Path::new(dir).join(function).join("memory.current"));
+            text.ok()?.trim().parse().ok()
+        }
         MemoryGroups::V1(dir) => memory_v1(Path::new(dir), function),
         MemoryGroups::None => None,
     }
@@ -31,10 +34,6 @@ fn memory_v1(dir: &Path, function: &str) -> Option<u64> {
     let memory = MemController::new(dir.join(format!("f.{function}")), dir.to_owned(), false);
     // 0 means that there is no such group; a group in use has more.
     Some(memory.memory_stat().usage_in_bytes).filter(|bytes| *bytes > 0)
-}
-
-fn read_number(path: &Path) -> Option<u64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Returns the resident memory of this process and, if given, the spawner's, in bytes; a process that cannot be read

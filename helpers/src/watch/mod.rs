@@ -39,7 +39,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use watched::Watched;
+use watched::WatchedDirectory;
 use watches::{KernelReport, Watches};
 
 /// The environment variable with the entries of `[[file]]`, as JSON.
@@ -83,7 +83,7 @@ pub fn run() -> ExitCode {
 struct WatchProcess<'a> {
     machine: FileMachine,
     pipes: Pipes<'a>,
-    watched: Vec<Watched>,
+    watched: Vec<WatchedDirectory>,
     /// Where the paths led at the last look.
     places: Option<u64>,
     watches: Watches,
@@ -102,7 +102,7 @@ impl<'a> WatchProcess<'a> {
     fn new(entries: Vec<FileTrigger>, pipes: Pipes<'a>) -> Self {
         let machine = FileMachine::new(entries);
         Self {
-            watched: Watched::all(machine.entries()),
+            watched: WatchedDirectory::all(machine.entries()),
             places: None,
             watches: Watches::new(),
             scans: Scans::default(),
@@ -275,7 +275,7 @@ impl<'a> WatchProcess<'a> {
                     self.handle(FileEvent::Named(directory, path, named));
                 }
                 KernelReport::NewDirectory(directory, path) => {
-                    let recursive = |watched: &&Watched| watched.number == directory && watched.is_recursive;
+                    let recursive = |watched: &&WatchedDirectory| watched.number == directory && watched.is_recursive;
                     if self.watched.iter().find(recursive).is_some() {
                         self.scans.part(directory, path);
                     }

@@ -2,7 +2,7 @@
 
 use super::disk::{facts, open_below, open_directory};
 use super::found::{ScanFindings, is_lost_and_found};
-use super::watched::Watched;
+use super::watched::WatchedDirectory;
 use super::watches::Watches;
 use fnd_core::triggers::file::machine::FileEvent;
 use fnd_core::triggers::file::message::PATH_MAX;
@@ -54,7 +54,7 @@ impl Scans {
     /// Lists a piece. Returns what hinders in its directory.
     pub(super) fn step(
         &mut self,
-        watched: &[Watched],
+        watched: &[WatchedDirectory],
         watches: &mut Watches,
         events: &mut Vec<FileEvent>,
     ) -> Option<(u16, ScanFindings)> {
@@ -109,7 +109,7 @@ impl Scan {
     /// Returns what hinders.
     fn open(
         &mut self,
-        watched: &Watched,
+        watched: &WatchedDirectory,
         path: Vec<u8>,
         watches: &mut Watches,
         events: &mut Vec<FileEvent>,

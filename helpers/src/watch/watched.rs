@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 
-pub(super) struct Watched {
+pub(super) struct WatchedDirectory {
     pub(super) number: u16,
     pub(super) path: PathBuf,
     pub(super) is_recursive: bool,
@@ -31,7 +31,7 @@ pub(super) struct Watched {
     said: Option<DirectoryState>,
 }
 
-impl Watched {
+impl WatchedDirectory {
     pub(super) fn all(entries: &Entries) -> Vec<Self> {
         let watched = |(number, path, is_recursive): (u16, &str, bool)| Self {
             number,
@@ -50,14 +50,14 @@ impl Watched {
 }
 
 /// Notes what the scan that is under way has found.
-pub(super) fn scanned(watched: &mut [Watched], number: u16, found: ScanFindings) {
+pub(super) fn scanned(watched: &mut [WatchedDirectory], number: u16, found: ScanFindings) {
     if let Some(watched) = watched.iter_mut().find(|watched| watched.number == number) {
         watched.scan.add(found);
     }
 }
 
 /// Notes what was found without a scan. Returns whether it changes what is to be reported.
-pub(super) fn noticed(watched: &mut [Watched], number: u16, found: ScanFindings) -> bool {
+pub(super) fn noticed(watched: &mut [WatchedDirectory], number: u16, found: ScanFindings) -> bool {
     let watched = watched.iter_mut().find(|watched| watched.number == number);
     watched.is_some_and(|watched| {
         let before = watched.found.clone();
@@ -67,14 +67,14 @@ pub(super) fn noticed(watched: &mut [Watched], number: u16, found: ScanFindings)
 }
 
 /// Returns whether the path that is told as too long is this one, or below it.
-pub(super) fn is_long(watched: &[Watched], number: u16, path: &[u8]) -> bool {
+pub(super) fn is_long(watched: &[WatchedDirectory], number: u16, path: &[u8]) -> bool {
     let watched = watched.iter().find(|watched| watched.number == number);
     let long = watched.and_then(|watched| watched.found.long.as_ref());
     long.is_some_and(|long| long.starts_with(path))
 }
 
 /// Notes the end of a scan. Returns whether it changes what is to be reported.
-pub(super) fn scan_ended(watched: &mut [Watched], number: u16, is_complete: bool) -> bool {
+pub(super) fn scan_ended(watched: &mut [WatchedDirectory], number: u16, is_complete: bool) -> bool {
     let watched = watched.iter_mut().find(|watched| watched.number == number);
     watched.is_some_and(|watched| {
         let scanned = std::mem::take(&mut watched.scan);
@@ -93,12 +93,12 @@ pub(super) fn scan_ended(watched: &mut [Watched], number: u16, is_complete: bool
 }
 
 /// Returns whether the ways to the directories are to be examined from time to time. All files are not looked at for that.
-pub(super) fn is_hidden(watched: &[Watched]) -> bool {
+pub(super) fn is_hidden(watched: &[WatchedDirectory]) -> bool {
     watched.iter().any(|watched| watched.is_hidden)
 }
 
 /// Scans directories below which something was mounted or unmounted.
-pub(super) fn mounts_changed(watched: &mut [Watched], table: &[u8], scans: &mut Scans) {
+pub(super) fn mounts_changed(watched: &mut [WatchedDirectory], table: &[u8], scans: &mut Scans) {
     for watched in watched.iter_mut().filter(|watched| watched.is_recursive) {
         // The table of mounts has paths without links.
         let path = std::fs::canonicalize(&watched.path).unwrap_or_else(|_| watched.path.clone());
@@ -111,7 +111,7 @@ pub(super) fn mounts_changed(watched: &mut [Watched], table: &[u8], scans: &mut 
 }
 
 /// Returns a number for where the paths lead now and for the mounts below.
-pub(super) fn places(watched: &[Watched]) -> u64 {
+pub(super) fn places(watched: &[WatchedDirectory]) -> u64 {
     // With fixed keys, since fnd compares the number with that of an earlier watcher.
     let mut hasher = DefaultHasher::new();
     for watched in watched {
@@ -125,8 +125,8 @@ fn way(path: &Path) -> Vec<(PathBuf, OsString)> {
 }
 
 /// Examines where the paths lead now. A directory that appeared or was replaced is scanned.
-pub(super) fn examine(watched: &mut [Watched], watches: &mut Watches, scans: &mut Scans) {
-    // The ways are watched first: what changes afterwards is reported.
+pub(super) fn examine(watched: &mut [WatchedDirectory], watches: &mut Watches, scans: &mut Scans) {
+    // The directories along each path are watched before the path is followed. So every later change is reported.
     let ways: Vec<Vec<(PathBuf, OsString)>> = watched.iter().map(|watched| way(&watched.path)).collect();
     let hidden = watches.watch_ways(ways.iter());
     for watched in watched {
@@ -165,7 +165,7 @@ pub(super) fn examine(watched: &mut [Watched], watches: &mut Watches, scans: &mu
 }
 
 /// Returns the state of a directory that is there. `hidden` is a directory above that cannot be watched.
-fn present(watched: &Watched, watches: &Watches, hidden: Option<&(PathBuf, Errno)>) -> DirectoryState {
+fn present(watched: &WatchedDirectory, watches: &Watches, hidden: Option<&(PathBuf, Errno)>) -> DirectoryState {
     let interval = POLL_INTERVAL.as_secs();
     let path = watched.path.display();
     let unavailable = watches.unavailable().map(|error| {
@@ -208,8 +208,8 @@ fn absent(path: &Path, error: Errno) -> String {
 }
 
 /// Returns the states that are not reported yet.
-pub(super) fn states(watched: &mut [Watched]) -> Vec<FileEvent> {
-    let changed = |watched: &mut Watched| {
+pub(super) fn states(watched: &mut [WatchedDirectory]) -> Vec<FileEvent> {
+    let changed = |watched: &mut WatchedDirectory| {
         // The same state again would put off the next scan.
         if watched.said.as_ref() == Some(&watched.state) {
             return None;

@@ -1,19 +1,50 @@
-//! The keys of a service in the schema of the compose specification (`schema/compose-spec.json`, July 2026): a name that is not
-//! here is misspelt.
+//! The keys whose value does not matter. The last row of a service has all keys of the schema of the compose specification
+//! (`schema/compose-spec.json`, July 2026): a name that is not there is misspelt.
 
-use crate::names::lists;
+use crate::rows::KeyTexts;
 
-const SERVICE: &str = "\
-    annotations attach blkio_config build cap_add cap_drop cgroup cgroup_parent command configs container_name cpu_count cpu_percent \
-    cpu_period cpu_quota cpu_rt_period cpu_rt_runtime cpu_shares cpus cpuset credential_spec depends_on deploy develop \
-    device_cgroup_rules devices dns dns_opt dns_search domainname entrypoint env_file environment expose extends external_links \
-    extra_hosts gpus group_add healthcheck hostname image init ipc isolation label_file labels links logging mac_address mem_limit \
-    mem_reservation mem_swappiness memswap_limit models network_mode networks oom_kill_disable oom_score_adj pid pids_limit platform \
-    ports post_start pre_stop privileged profiles provider pull_policy pull_refresh_after read_only restart runtime scale secrets \
-    security_opt shm_size stdin_open stop_grace_period stop_signal storage_opt sysctls tmpfs tty ulimits use_api_socket user \
-    userns_mode uts volumes volumes_from working_dir";
+/// The rows of keys beside `services`.
+pub(super) const FILE: KeyTexts = fnd_manifest::texts! {
+    "works version name": "",
+    "not-here models": "fnd runs no models",
+    "not-here volumes networks": "functions share the machine's files and network",
+    "not-here secrets configs":
+        "give fnd a secret with `fndctl secret set`, and name it in `secrets`; copy a file into the function",
+    "not-here include": "import the files that it names one by one",
+};
 
-/// Says whether compose knows a key of a service.
-pub(super) fn is_known(key: &str) -> bool {
-    lists(SERVICE, key)
+/// The rows of keys of a service.
+pub(super) const SERVICE: KeyTexts = fnd_manifest::texts! {
+    "works annotations attach container_name hostname init labels platform pull_policy stdin_open tty": "",
+    // The sandbox does so for every function.
+    "works:sandbox.profile cap_drop read_only tmpfs": "",
+    "refused env_file":
+        "remove this line, and import the rest; then copy the file into the function, and name it in `env_file`; secrets are safer in \
+         `secrets`",
+    "not-here ports expose": "the program listens on the machine's own ports: give it the one on the left",
+    "not-here volumes": "it sees the machine's files: show what the sandbox hides with `read_only` and `read_write`",
+    "not-here healthcheck": "`[service] ready = \"path:/healthz\"` asks a path of the program",
+    "not-here depends_on links": "functions have no order: a service is started again until it works",
+    "not-here logging": "fnd keeps the output itself: `fndctl logs`, `[logs]`",
+    "not-here privileged cap_add devices security_opt pid ipc": "a function has no privileges; see `[sandbox]`",
+    "not-here \
+     annotations attach blkio_config build cap_add cap_drop cgroup cgroup_parent command configs container_name cpu_count cpu_percent \
+     cpu_period cpu_quota cpu_rt_period cpu_rt_runtime cpu_shares cpus cpuset credential_spec depends_on deploy develop \
+     device_cgroup_rules devices dns dns_opt dns_search domainname entrypoint env_file environment expose extends external_links \
+     extra_hosts gpus group_add healthcheck hostname image init ipc isolation label_file labels links logging mac_address mem_limit \
+     mem_reservation mem_swappiness memswap_limit models network_mode networks oom_kill_disable oom_score_adj pid pids_limit platform \
+     ports post_start pre_stop privileged profiles provider pull_policy pull_refresh_after read_only restart runtime scale secrets \
+     security_opt shm_size stdin_open stop_grace_period stop_signal storage_opt sysctls tmpfs tty ulimits use_api_socket user \
+     userns_mode uts volumes volumes_from working_dir": "fnd has nothing like it",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::testing::check_rows;
+
+    #[test]
+    fn rows_have_verdicts() {
+        check_rows(&[FILE, SERVICE]);
+    }
 }

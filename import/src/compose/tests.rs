@@ -57,7 +57,7 @@ fn a_service_with_a_command_is_a_service() {
 fn every_key_has_a_verdict() {
     use FieldVerdict::{Differs, NotHere, Refused, Unknown, Works};
     for (key, verdict) in [
-        ("stop_signal: SIGINT", Differs),
+        ("stop_signal: SIGINT", Works),
         ("stop_signal: SIGTERM", Works),
         ("profiles: [debug]", Differs),
         ("sysctls: {a: 1}", NotHere),

@@ -1,17 +1,14 @@
 //! The fuzzer's entry to the import of crontabs.
 
-use super::{CrontabImport, CrontabMachine, ImportText, ImportedUsers, Scripts, parse};
+use super::{CrontabImport, CrontabMachine, ImportText, ImportedUsers, parse};
 use crate::Imported;
+use crate::script::LINK;
 
 /// Makes functions of a crontab, without looking at files.
 pub(crate) fn made(text: &str, users: bool) -> Imported {
     let text = ImportText::new("crontab", text);
-    let scripts = Scripts {
-        link: false,
-        read: |_| None,
-    };
     let machine = CrontabMachine {
-        scripts,
+        read: LINK,
         users: ImportedUsers::OwnForRoot,
         user: None,
         is_user: &|word| word == "root",

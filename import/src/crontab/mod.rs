@@ -14,7 +14,8 @@ mod times;
 
 use super::Imported;
 use super::names::{ImportedNames, of_command};
-use super::script::{self, ScriptCode, Scripts};
+use super::rows::{KeyTexts, absent};
+use super::script::{self, ReadScript, ScriptCode};
 use super::text::ImportText;
 use super::users::ImportedUsers;
 use crate::failure::{FailureKind, ImportFailure};
@@ -46,12 +47,8 @@ pub fn import(args: &CrontabOptions, users: ImportedUsers) -> Result<Imported, I
         // A crontab of one user has no column with users (crontab(5)).
         (None, user) => (listed(user.as_deref().unwrap_or_default())?, false),
     };
-    let scripts = Scripts {
-        link: args.link,
-        read: script::read,
-    };
     let machine = CrontabMachine {
-        scripts,
+        read: script::reader(args.link),
         users,
         user: args.user_of.clone(),
         is_user: &is_user,
@@ -61,7 +58,7 @@ pub fn import(args: &CrontabOptions, users: ImportedUsers) -> Result<Imported, I
 
 /// The facts about the machine.
 struct CrontabMachine<'a> {
-    scripts: Scripts,
+    read: ReadScript,
     users: ImportedUsers,
     /// The user whose crontab it is, if that is known.
     user: Option<String>,
@@ -73,19 +70,8 @@ struct CrontabMachine<'a> {
 const USERS: [&str; 5] = ["root", "nobody", "www-data", "ubuntu", "ec2-user"];
 
 fn is_user(word: &str) -> bool {
-    let directories = [
-        "/usr/local/bin",
-        "/usr/bin",
-        "/bin",
-        "/usr/local/sbin",
-        "/usr/sbin",
-        "/sbin",
-    ];
-    let is_program = || {
-        directories
-            .iter()
-            .any(|directory| Path::new(directory).join(word).is_file())
-    };
+    let mut directories = "/usr/local/bin /usr/bin /bin /usr/local/sbin /usr/sbin /sbin".split(' ');
+    let mut is_program = || directories.any(|directory| Path::new(directory).join(word).is_file());
     !word.contains('/')
         && (USERS.contains(&word) || User::from_name(word).is_ok_and(|user| user.is_some()) && !is_program())
 }
@@ -110,12 +96,8 @@ fn listed(user: &str) -> Result<ImportText, ImportFailure> {
         let message = format!("`crontab -l -u {user}` failed: {}", message.trim());
         return Err(ImportFailure::new(FailureKind::NoSuchThing, message));
     }
-    let text = String::from_utf8(output.stdout).map_err(|_| {
-        ImportFailure::new(
-            FailureKind::InvalidManifest,
-            format!("the crontab of {user} is no text in UTF-8"),
-        )
-    })?;
+    let text = String::from_utf8(output.stdout)
+        .map_err(|_| ImportFailure::invalid(format!("the crontab of {user} is no text in UTF-8")))?;
     Ok(ImportText::new(&format!("crontab of {user}"), &text))
 }
 
@@ -133,18 +115,10 @@ struct CrontabImport<'a> {
 }
 
 /// Variables without which cron does something else than fnd.
-const ABSENT: [(&str, &str, &str); 2] = [
-    (
-        "MAILTO",
-        "",
-        "cron mails each output to the owner of the crontab; fnd keeps it (`fndctl logs`), and `[alert]` tells of failures",
-    ),
-    (
-        "PATH",
-        "env.PATH",
-        "cron's is /usr/bin:/bin; a function's begins with /usr/local/bin",
-    ),
-];
+const ABSENT: KeyTexts = fnd_manifest::texts! {
+    "MAILTO": "cron mails each output to the owner of the crontab; fnd keeps it (`fndctl logs`), and `[alert]` tells of failures",
+    "PATH env.PATH": "cron's is /usr/bin:/bin; a function's begins with /usr/local/bin",
+};
 
 const LIMITS: &str = "it runs in the sandbox, in a home of its own, with the default limits of memory and processes, and one run at a time";
 
@@ -178,19 +152,8 @@ impl<'a> CrontabImport<'a> {
                 }
             }
         }
-        let has_users = lines
-            .iter()
-            .any(|line| matches!(line, CrontabLine::Entry(entry) if entry.user.is_some()));
-        let unknown = self.machine.user.is_none() && !self.machine.users.is_caller() && !has_users;
-        for (name, becomes, note) in ABSENT.into_iter().filter(|_| !functions.is_empty()) {
-            let is_set = |line: &CrontabLine| matches!(line, CrontabLine::Variable { name: set, .. } if set == name);
-            if !lines.iter().any(is_set) {
-                self.report.differs(&self.text.whole(name), becomes, note);
-            }
-        }
-        if unknown && !functions.is_empty() {
-            let note = "the file does not say whose crontab it is: each function has a user of its own; `-u USER` reads that of a user";
-            self.report.differs(&self.text.whole("user"), "", note);
+        if !functions.is_empty() {
+            self.absent(lines);
         }
         if lines.is_empty() {
             self.report
@@ -199,12 +162,24 @@ impl<'a> CrontabImport<'a> {
         Imported {
             functions,
             report: self.report,
-            head: format!(
+            ..Imported::new(format!(
                 "Made of {} by `fndctl import crontab`. cron limits nothing, so `timeout` is \"none\": write your own\n\
                  limits.",
                 self.text.name
-            ),
-            ..Imported::default()
+            ))
+        }
+    }
+
+    /// Reports variables and users that no line names.
+    fn absent(&mut self, lines: &[CrontabLine]) {
+        absent(ABSENT, &mut self.report, |name| {
+            let is_set = |line: &CrontabLine| matches!(line, CrontabLine::Variable { name: set, .. } if set == name);
+            (!lines.iter().any(is_set)).then(|| self.text.whole(name))
+        });
+        let has_user = |line: &CrontabLine| matches!(line, CrontabLine::Entry(entry) if entry.user.is_some());
+        if self.machine.user.is_none() && !self.machine.users.is_caller() && !lines.iter().any(has_user) {
+            let note = "the file does not say whose crontab it is: each function has a user of its own; `-u USER` reads that of a user";
+            self.report.differs(&self.text.whole("user"), "", note);
         }
     }
 
@@ -306,43 +281,37 @@ impl<'a> CrontabImport<'a> {
         for (name, value, field) in &self.env {
             made.manifest.set_in("env", name, value.clone(), Some(field));
         }
-        let code = self.code(entry);
-        let copied = if code.copied() { "the script was copied; " } else { "" };
-        let notes = code.put(&mut made) + background::note(&entry.command);
+        let note = self.code(entry).put_noted(&mut made, LIMITS) + background::note(&entry.command);
         let field = field("command", entry.command_column);
-        self.report
-            .differs(&field, "entry", &format!("{copied}{LIMITS}{notes}"));
+        self.report.differs(&field, "entry", &note);
         made
     }
 
     fn time(&mut self, made: &mut MadeManifest, entry: &CrontabEntry) {
         let field = |name: &str| self.text.field(name, entry.line, entry.time_column);
-        let EntryTime::Cron(cron) = &entry.time else {
-            let field = field("@reboot");
-            let mut keys = vec![("at", Value::from("boot"), Some(field.clone()))];
-            if let Some((minutes, field)) = &self.delay {
-                keys.push(("jitter", Value::from(format!("{minutes}m")), Some(field.clone())));
-            }
-            made.manifest.push("schedule", keys);
-            let note = "a program that goes on running is rather a service: `[service]` starts it again, too";
-            self.report
-                .add(&field, FieldVerdict::Works, Some("schedule.at"), Some(note));
-            return;
+        let (key, value, field) = match &entry.time {
+            EntryTime::Boot => ("at", "boot", field("@reboot")),
+            EntryTime::Cron(cron) => ("cron", cron.line.as_str(), field("schedule")),
         };
-        let field = field("schedule");
-        let mut keys = vec![("cron", Value::from(cron.line.as_str()), Some(field.clone()))];
-        if let Some((zone, field)) = &self.zone {
+        let mut keys = vec![(key, Value::from(value), Some(field.clone()))];
+        if let (EntryTime::Cron(_), Some((zone, field))) = (&entry.time, &self.zone) {
             keys.push(("timezone", Value::from(zone.as_str()), Some(field.clone())));
         }
         if let Some((minutes, field)) = &self.delay {
             keys.push(("jitter", Value::from(format!("{minutes}m")), Some(field.clone())));
         }
         made.manifest.push("schedule", keys);
-        if cron.random {
-            let note = "fnd chooses the number once for this function and host, not at each start";
-            self.report.differs(&field, "schedule.cron", note);
-        } else {
-            self.report.works(&field, "schedule.cron");
+        match &entry.time {
+            EntryTime::Boot => {
+                let note = "a program that goes on running is rather a service: `[service]` starts it again, too";
+                self.report
+                    .add(&field, FieldVerdict::Works, Some("schedule.at"), Some(note));
+            }
+            EntryTime::Cron(cron) if cron.random => {
+                let note = "fnd chooses the number once for this function and host, not at each start";
+                self.report.differs(&field, "schedule.cron", note);
+            }
+            EntryTime::Cron(_) => self.report.works(&field, "schedule.cron"),
         }
     }
 
@@ -354,7 +323,7 @@ impl<'a> CrontabImport<'a> {
         let words = script::simple(line);
         let command = match words.as_deref() {
             Some([program, arguments @ ..]) => {
-                let program = code.program(program, self.machine.scripts);
+                let program = code.program(program, self.machine.read);
                 format!("exec {}", [&[program.as_str()], arguments].concat().join(" "))
             }
             _ => line.to_owned(),
@@ -390,9 +359,9 @@ mod tests {
 
     fn made_for(users: ImportedUsers, text: &str, has_users: bool, link: bool) -> Imported {
         let text = ImportText::new("/etc/cron.d/shop", text);
-        let read = |path: &str| (path == "/opt/dump.sh").then(|| b"#!/bin/sh\n".to_vec());
+        let read: ReadScript = |path| (path == "/opt/dump.sh").then(|| b"#!/bin/sh\n".to_vec());
         let machine = CrontabMachine {
-            scripts: Scripts { link, read },
+            read: if link { script::LINK } else { read },
             users,
             user: None,
             is_user: &|word| word == "root" || word == "ada",

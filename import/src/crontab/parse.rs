@@ -2,6 +2,7 @@
 
 use super::times::{self, Cron};
 use crate::text::ImportText;
+use fnd_manifest::schema::TextKind;
 
 /// When an entry runs.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,10 +78,10 @@ pub(super) fn lines(text: &ImportText, users: bool) -> Vec<CrontabLine> {
 fn variable(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once('=')?;
     let (name, value) = (unquoted(name.trim()), unquoted(value.trim()));
-    let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    let is_name = name.bytes().all(valid) && !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit());
     // The command of an entry may have a `=`, too, but the text before that `=` is no name.
-    is_name.then(|| (name.to_owned(), value.to_owned()))
+    TextKind::Variable
+        .holds(name)
+        .then(|| (name.to_owned(), value.to_owned()))
 }
 
 fn unquoted(text: &str) -> &str {
@@ -127,15 +128,8 @@ fn entry(content: &str, users: bool) -> Result<CrontabEntry, (usize, String)> {
     }
     let (command_column, command) = rest.all();
     if command.is_empty() {
-        return Err((
-            command_column,
-            if users {
-                "the user or the command is missing"
-            } else {
-                "the command is missing"
-            }
-            .to_owned(),
-        ));
+        let user = if users { "the user or " } else { "" };
+        return Err((command_column, format!("{user}the command is missing")));
     }
     let (command, input) = input(command);
     Ok(CrontabEntry {
@@ -179,12 +173,8 @@ fn input(command: &str) -> (String, Option<String>) {
     // cron ends the input with a line feed, unless it ends with one or there is nothing.
     let whole = |parts: Vec<String>| {
         let text = parts.join("\n");
-        let end = if text.is_empty() || text.ends_with('\n') {
-            ""
-        } else {
-            "\n"
-        };
-        text + end
+        let is_ended = text.is_empty() || text.ends_with('\n');
+        text + if is_ended { "" } else { "\n" }
     };
     (command, (!input.is_empty()).then(|| whole(input)))
 }

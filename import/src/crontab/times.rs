@@ -1,34 +1,23 @@
 //! The fields of a crontab's time, as crontab(5) means them, in the words of fnd's `cron`.
 
-/// A field: its name, its least and its largest number, the names of its numbers.
+/// A field: its name, its least and its largest number, the names of its numbers from 0 on.
 struct TimeField {
     name: &'static str,
     least: u32,
     most: u32,
-    names: &'static [&'static str],
+    names: &'static str,
 }
 
 const KINDS: [TimeField; 5] = [
-    kind("minute", 0, 59, &[]),
-    kind("hour", 0, 23, &[]),
-    kind("day of the month", 1, 31, &[]),
-    kind(
-        "month",
-        1,
-        12,
-        &[
-            "", "JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC",
-        ],
-    ),
-    kind(
-        "day of the week",
-        0,
-        7,
-        &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
-    ),
+    kind("minute", 0, 59, ""),
+    kind("hour", 0, 23, ""),
+    kind("day of the month", 1, 31, ""),
+    // No number of a month is 0, so its name is none that a field can have: a field is split at `/` first.
+    kind("month", 1, 12, "/ JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC"),
+    kind("day of the week", 0, 7, "SUN MON TUE WED THU FRI SAT"),
 ];
 
-const fn kind(name: &'static str, least: u32, most: u32, names: &'static [&'static str]) -> TimeField {
+const fn kind(name: &'static str, least: u32, most: u32, names: &'static str) -> TimeField {
     TimeField {
         name,
         least,
@@ -89,13 +78,9 @@ fn one(field: &str, kind: &TimeField) -> Result<String, String> {
 
 fn range(item: &str, kind: &TimeField) -> Result<String, String> {
     let (range, step) = match item.split_once('/') {
-        Some((range, step)) => (range, Some(step)),
         None => (item, None),
-    };
-    let step = match step {
-        None => None,
-        Some(step) => match step.parse::<u32>() {
-            Ok(number) if number > 0 && step.len() <= 3 => Some(number),
+        Some((range, step)) => match step.parse::<u32>() {
+            Ok(number) if number > 0 && step.len() <= 3 => (range, Some(number)),
             _ => return Err(format!("`{step}` is no step: a whole number from 1")),
         },
     };
@@ -148,7 +133,7 @@ fn range(item: &str, kind: &TimeField) -> Result<String, String> {
 
 fn number(text: &str, kind: &TimeField) -> Result<u32, String> {
     let upper = text.to_ascii_uppercase();
-    let named = kind.names.iter().position(|name| !name.is_empty() && *name == upper);
+    let named = kind.names.split_ascii_whitespace().position(|name| name == upper);
     let number = match named.and_then(|at| u32::try_from(at).ok()) {
         Some(number) => number,
         None if text.is_empty() => return Err("a number is missing".to_owned()),

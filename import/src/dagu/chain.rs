@@ -12,6 +12,12 @@ pub(super) struct DagStep<'a> {
     depends: Vec<String>,
 }
 
+impl DagStep<'_> {
+    fn field(&self) -> Field {
+        self.item.named(&self.name)
+    }
+}
+
 /// Says whether no step says which it waits for.
 pub(super) fn is_plain(steps: &NamedValue<'_>) -> bool {
     let steps = steps.items();
@@ -32,30 +38,25 @@ pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<
     // In dagu a list in the place of a step has steps that run at once.
     if let Some(step) = found.iter().find(|step| step.item.is_list()) {
         let why = "these steps run at once, and functions that call each other are one chain: run them in one script";
-        return Err((step.item.named(&step.name), why.to_owned()));
+        return Err((step.field(), why.to_owned()));
     }
-    let ids: Vec<(String, String)> = found
+    let ids = found
         .iter()
-        .filter_map(|step| Some((step.id.clone()?, step.name.clone())))
-        .collect();
+        .filter_map(|step| Some((step.id.clone()?, step.name.clone())));
+    let ids: Vec<(String, String)> = ids.collect();
     for name in found.iter_mut().flat_map(|step| &mut step.depends) {
         if let Some((_, named)) = ids.iter().find(|(id, _)| id.as_str() == name.as_str()) {
             named.clone_into(name);
         }
     }
     if let Some(step) = found.iter().find(|step| step.depends.len() > 1) {
-        return Err((
-            step.item.named(&step.name),
-            "it waits for several steps, and a function is called by one: run them in one script".to_owned(),
-        ));
+        let why = "it waits for several steps, and a function is called by one: run them in one script";
+        return Err((step.field(), why.to_owned()));
     }
     for step in &found {
-        if let Some(name) = step
-            .depends
-            .iter()
-            .find(|name| found.iter().all(|other| other.name != **name))
-        {
-            return Err((step.item.named(&step.name), format!("there is no step `{name}`")));
+        let is_missing = |name: &&String| found.iter().all(|other| other.name != **name);
+        if let Some(name) = step.depends.iter().find(is_missing) {
+            return Err((step.field(), format!("there is no step `{name}`")));
         }
     }
     if in_order || found.len() < 2 {
@@ -65,27 +66,19 @@ pub(super) fn ordered<'a>(steps: &NamedValue<'a>, in_order: bool) -> Result<Vec<
     while !found.is_empty() {
         // At first there is none: the first step is the one that depends on none.
         let last = chain.last().map(|step| step.name.clone());
-        let next: Vec<usize> = found
-            .iter()
-            .enumerate()
-            .filter(|(_, step)| step.depends.first() == last.as_ref())
-            .map(|(index, _)| index)
-            .collect();
-        match next.as_slice() {
-            [index] => chain.push(found.remove(*index)),
-            [_, second, ..] => {
-                let step = found.get(*second).map(|step| step.item.named(&step.name));
-                let why = "it runs at once with another step, and functions that call each other are one chain: run them in one script";
-                return Err((step.unwrap_or_else(|| steps.field()), why.to_owned()));
-            }
-            [] => {
-                let step = found.first().map(|step| step.item.named(&step.name));
-                return Err((
-                    step.unwrap_or_else(|| steps.field()),
-                    "no step is the first one: they wait for each other".to_owned(),
-                ));
-            }
+        let (mut next, others): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|step| step.depends.first() == last.as_ref());
+        if let Some(second) = next.get(1) {
+            let why = "it runs at once with another step, and functions that call each other are one chain: run them in one script";
+            return Err((second.field(), why.to_owned()));
         }
+        if next.is_empty() {
+            let field = others.first().map_or_else(|| steps.field(), DagStep::field);
+            return Err((field, "no step is the first one: they wait for each other".to_owned()));
+        }
+        chain.append(&mut next);
+        found = others;
     }
     Ok(chain)
 }
@@ -96,16 +89,13 @@ fn step(number: usize, item: NamedValue<'_>) -> DagStep<'_> {
     // A step without a name has that of its `id`.
     let name = item.text_of("name").or_else(|| id.clone());
     let name = name.unwrap_or_else(|| item.key.to_owned());
+    let name = Some(name).filter(|name| !name.is_empty());
     let depends = item.get("depends").map(|depends| match depends.text() {
         Some(name) => vec![name],
         None => depends.items().iter().filter_map(NamedValue::text).collect(),
     });
     DagStep {
-        name: if name.is_empty() {
-            format!("step-{}", number + 1)
-        } else {
-            name
-        },
+        name: name.unwrap_or_else(|| format!("step-{}", number + 1)),
         item,
         id,
         depends: depends.unwrap_or_default(),

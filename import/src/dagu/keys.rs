@@ -1,44 +1,51 @@
-//! The keys of DAGs and steps: those of the schemas of dagu 1.16 to 2.15, in the spelling of the earlier ones (`retryPolicy` is
-//! `retry_policy` there). A name that is not here is misspelt: dagu refuses it.
+//! The keys of DAGs and steps whose value does not matter. The last rows have all keys of the schemas of dagu 1.16 to 2.15, in the
+//! spelling of the earlier ones (`retryPolicy` is `retry_policy` there): a name that is not there is misspelt, and dagu refuses it.
 
-use crate::names::lists;
+use crate::rows::KeyTexts;
 
-const DAG: &str = "\
-    actions artifacts catchupWindow consts container defaults delaySec description dotenv env errorMail group handlerOn harness \
-    harnesses histRetentionDays histRetentionRuns infoMail kubernetes labels llm logDir logOutput mailOn maxActiveRuns \
-    maxActiveSteps maxCleanUpTimeSec maxOutputSize name otel overlapPolicy params precondition preconditions queue redis \
-    registryAuths resources restartWaitSec retryPolicy runConfig s3 schedule secrets shell shellArgs skipIfSuccessful smtp ssh \
-    stepTypes steps tags tasks timeoutSec tools type webhook workerSelector workingDir";
+/// The rows of keys of a DAG.
+pub(super) const DAG: KeyTexts = fnd_manifest::texts! {
+    "works group labels name steps tags": "",
+    "not-here logDir logOutput histRetentionDays histRetentionRuns":
+        "fnd keeps the output itself: `[history]` of fnd.toml says how long",
+    "refused shell": "the steps would run with bash: start the other shell in each script",
+    "refused type": "it is neither `chain` nor `graph`",
+    "refused shellArgs defaults consts": "write it in the steps themselves",
+    "refused container ssh": "fnd runs the steps on this machine: install their programs, and remove this",
+    "not-here maxActiveRuns maxActiveSteps delaySec skipIfSuccessful":
+        "a scheduled run that would overlap is skipped; `[queue]` and `[pool]` say more",
+    "not-here mailOn smtp errorMail infoMail": "`[alert]` with the example `mail.py` (docs/alerts.md)",
+    "refused handlerOn": "make a function of each handler, and name it in `[hooks]` of the last step's function",
+    "refused params": "fnd has no parameters of a DAG: write the values in `env`, or send them as the payload",
+    "refused preconditions precondition": "test it in the first step: exit with 65 to end the chain",
+    "refused dotenv secrets": "name variables in `env`, and secrets in `secrets` of the functions",
+    "not-here \
+     actions artifacts catchupWindow consts container defaults delaySec description dotenv env errorMail group handlerOn harness \
+     harnesses histRetentionDays histRetentionRuns infoMail kubernetes labels llm logDir logOutput mailOn maxActiveRuns \
+     maxActiveSteps maxCleanUpTimeSec maxOutputSize name otel overlapPolicy params precondition preconditions queue redis \
+     registryAuths resources restartWaitSec retryPolicy runConfig s3 schedule secrets shell shellArgs skipIfSuccessful smtp ssh \
+     stepTypes steps tags tasks timeoutSec tools type webhook workerSelector workingDir": "fnd has nothing like it",
+};
 
-const STEP: &str = "\
-    action approval call command config container continueOn dependencies depends description dir env exec executor foreach id \
-    inputs llm logOutput mailOnError maxConcurrent messages name output outputSchema outputs parallel params precondition \
-    preconditions repeatPolicy retryPolicy routes run script shell shellArgs shellPackages signalOnStop stderr stdout timeoutSec \
-    tools type value with workerSelector workingDir";
+/// The rows of keys of a step.
+pub(super) const STEP: KeyTexts = fnd_manifest::texts! {
+    "works name depends id": "",
+    "not-here mailOnError signalOnStop": "`[alert]` tells of failures; fnd sends SIGTERM",
+    "refused \
+     action approval call command config container continueOn dependencies depends description dir env exec executor foreach id \
+     inputs llm logOutput mailOnError maxConcurrent messages name output outputSchema outputs parallel params precondition \
+     preconditions repeatPolicy retryPolicy routes run script shell shellArgs shellPackages signalOnStop stderr stdout timeoutSec \
+     tools type value with workerSelector workingDir": "fnd has no such thing for a step: do it in the script",
+};
 
-/// Says whether dagu knows a key of a DAG.
-pub(super) fn is_of_dag(key: &str) -> bool {
-    lists(DAG, key)
-}
-
-/// Says whether dagu knows a key of a step.
-pub(super) fn is_of_step(key: &str) -> bool {
-    lists(STEP, key)
-}
+/// Keys of a step whose value is a text, a number, or `true` or `false`.
+pub(super) const STEP_SCALARS: &str = "name description dir workingDir script stdout stderr timeoutSec";
 
 /// Keys that a DAG may leave out, where dagu does something else without them than fnd.
-pub(super) const ABSENT: [(&str, &str, &str); 2] = [
-    (
-        "workingDir",
-        "entry",
-        "dagu begins each step in the directory of the DAG's file, and fnd in that of the function",
-    ),
-    (
-        "dotenv",
-        "env",
-        "dagu reads `.env` in the DAG's directory, if there is one; a function gets only `[env]`",
-    ),
-];
+pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
+    "workingDir entry": "dagu begins each step in the directory of the DAG's file, and fnd in that of the function",
+    "dotenv env": "dagu reads `.env` in the DAG's directory, if there is one; a function gets only `[env]`",
+};
 
 /// Says whether dagu fills in something in a text that is no variable of the shell: `${params.DAY}`, `${{ env.A }}`.
 pub(super) fn is_filled(text: &str) -> bool {
@@ -54,6 +61,7 @@ pub(super) fn is_filled(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::testing::check_rows;
 
     #[test]
     fn references_are_no_variables_of_the_shell() {
@@ -68,5 +76,10 @@ mod tests {
         ] {
             assert_eq!(is_filled(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn rows_have_verdicts() {
+        check_rows(&[DAG, STEP]);
     }
 }

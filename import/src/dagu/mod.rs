@@ -11,7 +11,8 @@ mod keys;
 mod step;
 
 use super::Imported;
-use super::names::{ImportedNames, stem};
+use super::names::{ImportedNames, is_settable, stem};
+use super::rows::{absent, reported};
 use super::tree::{self, NamedValue};
 use crate::failure::ImportFailure;
 use fnd_manifest::foreign::yaml::Document;
@@ -40,61 +41,56 @@ struct WholeDag {
 
 /// Makes functions of a DAG.
 pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
-    let mut imported = Imported {
-        head: format!("Made of {file} by `fndctl import dagu`. Each step is a function, which calls the next one."),
-        ..Imported::default()
-    };
-    let report = &mut imported.report;
+    let mut imported = Imported::new(format!(
+        "Made of {file} by `fndctl import dagu`. Each step is a function, which calls the next one."
+    ));
+    match functions(documents, file, &mut imported.report) {
+        // A chain with a gap would stop there.
+        Ok(functions) if !imported.report.is_refused() => imported.functions = functions,
+        Ok(_) => {}
+        Err((field, why)) => imported.report.refused(&field, &why),
+    }
+    imported
+}
+
+/// Makes the functions of the steps; an error is what is wrong with the whole DAG, and where.
+fn functions(
+    documents: &[Document],
+    file: &str,
+    report: &mut ConversionReport,
+) -> Result<Vec<MadeManifest>, (Field, String)> {
     let whole = tree::whole(file, "steps");
     let [document] = documents else {
-        report.refused(&whole, "expected one DAG in the file");
-        return imported;
+        return Err((whole, "expected one DAG in the file".to_owned()));
     };
     let root = NamedValue::root(document);
     if !root.is_map() {
-        report.refused(&root.named("steps"), "expected a map with `steps`");
-        return imported;
+        return Err((root.named("steps"), "expected a map with `steps`".to_owned()));
     }
     // Keys for all steps may stand behind the steps, so they are read first.
     let mut common = WholeDag::default();
     for item in root.items() {
         common.item(&item, report);
     }
-    if let Some(steps) = root
-        .get("steps")
-        .filter(|steps| chain::is_plain(steps) && !common.is_chain)
-    {
+    let steps = root.get("steps");
+    if let Some(steps) = steps.filter(|steps| chain::is_plain(steps) && !common.is_chain) {
         let note = "no step has `depends`: they run in the order of the file, one after the other; dagu runs them so by its type \
                     `chain`, and at once by `graph`, and its versions differ in what they take without `type`";
         report.differs(&steps.field(), "hooks.on_success", note);
         common.is_chain = true;
     }
-    for (key, becomes, note) in keys::ABSENT {
-        if entry(&root, key).is_none() {
-            report.differs(&root.named(key), becomes, note);
-        }
-    }
-    let steps = root.get("steps").map(|steps| chain::ordered(&steps, common.is_chain));
-    let steps = match steps {
-        Some(Ok(steps)) if !steps.is_empty() => steps,
-        Some(Err((field, why))) => {
-            report.refused(&field, &why);
-            return imported;
-        }
-        _ => {
-            report.refused(&whole, "the DAG has no steps");
-            return imported;
-        }
-    };
+    absent(keys::ABSENT, report, |key| {
+        entry(&root, key).is_none().then(|| root.named(key))
+    });
+    let steps = steps.map(|steps| chain::ordered(&steps, common.is_chain)).transpose()?;
+    let steps = steps.filter(|steps| !steps.is_empty());
+    let steps = steps.ok_or((whole, "the DAG has no steps".to_owned()))?;
     // dagu names a DAG after its file, unless the file has a name.
     let name = root.text_of("name").unwrap_or_else(|| stem(file).to_owned());
     let mut names = ImportedNames::default();
-    let title = |step: &chain::DagStep<'_>| {
-        if steps.len() == 1 {
-            name.clone()
-        } else {
-            format!("{name}-{}", step.name)
-        }
+    let title = |step: &chain::DagStep<'_>| match steps.len() {
+        1 => name.clone(),
+        _ => format!("{name}-{}", step.name),
     };
     let titles: Vec<String> = steps.iter().map(|step| names.unique(&title(step))).collect();
     let mut functions = Vec::new();
@@ -107,21 +103,13 @@ pub(super) fn dag(documents: &[Document], file: &str) -> Imported {
                 Some(word) => word == "failure" || word == "failed",
                 None => on.get("failure").and_then(|on| on.truth()).unwrap_or_default(),
             });
-            let hook = if lenient {
-                "hooks.on_completion"
-            } else {
-                "hooks.on_success"
-            };
-            made.manifest
-                .set(hook, Value::Array(vec![Value::from(next.as_str())]), None);
+            let end = if lenient { "completion" } else { "success" };
+            let hook = format!("hooks.on_{end}");
+            made.manifest.set(&hook, vec![next.as_str()], None);
         }
         functions.push(made);
     }
-    // A chain with a gap would stop there.
-    if !report.is_refused() {
-        imported.functions = functions;
-    }
-    imported
+    Ok(functions)
 }
 
 impl WholeDag {
@@ -133,21 +121,9 @@ impl WholeDag {
             return;
         }
         match key.as_str() {
-            "name" | "steps" | "tags" | "labels" | "group" => report.works(&field, ""),
-            "logDir" | "logOutput" | "histRetentionDays" | "histRetentionRuns" => {
-                report.not_here(
-                    &field,
-                    "fnd keeps the output itself: `[history]` of fnd.toml says how long",
-                );
-            }
             "shell" if ["sh", "bash"].contains(&stem(&item.text().unwrap_or_default())) => {
                 report.works(&field, "entry");
             }
-            "shell" => report.refused(
-                &field,
-                "the steps would run with bash: start the other shell in each script",
-            ),
-            "shellArgs" | "defaults" | "consts" => report.refused(&field, "write it in the steps themselves"),
             "description" => {
                 report.works(&field, "description");
                 self.description = item.text().map(|text| (text, field));
@@ -157,16 +133,11 @@ impl WholeDag {
                 self.is_chain = true;
             }
             "type" if item.text().as_deref() == Some("graph") => report.works(&field, ""),
-            "type" => report.refused(&field, "it is neither `chain` nor `graph`"),
             "workingDir" if !item.text().is_some_and(|text| is_place(&text)) => report.refused(&field, PLACE),
             "workingDir" => {
                 report.works(&field, "entry");
                 self.directory = item.text();
             }
-            "container" | "ssh" => report.refused(
-                &field,
-                "fnd runs the steps on this machine: install their programs, and remove this",
-            ),
             "schedule" => {
                 let lines: Vec<NamedValue<'_>> = if item.is_list() { item.items() } else { vec![*item] };
                 for line in lines {
@@ -182,29 +153,7 @@ impl WholeDag {
                 }
                 None => report.refused(&field, "expected a number of seconds"),
             },
-            "maxActiveRuns" | "maxActiveSteps" | "delaySec" | "skipIfSuccessful" => report.not_here(
-                &field,
-                "a scheduled run that would overlap is skipped; `[queue]` and `[pool]` say more",
-            ),
-            "mailOn" | "smtp" | "errorMail" | "infoMail" => {
-                report.not_here(&field, "`[alert]` with the example `mail.py` (docs/alerts.md)");
-            }
-            "handlerOn" => report.refused(
-                &field,
-                "make a function of each handler, and name it in `[hooks]` of the last step's function",
-            ),
-            "params" => report.refused(
-                &field,
-                "fnd has no parameters of a DAG: write the values in `env`, or send them as the payload",
-            ),
-            "preconditions" | "precondition" => {
-                report.refused(&field, "test it in the first step: exit with 65 to end the chain");
-            }
-            "dotenv" | "secrets" => report.refused(
-                &field,
-                "name variables in `env`, and secrets in `secrets` of the functions",
-            ),
-            key if keys::is_of_dag(key) => report.not_here(&field, "fnd has nothing like it"),
+            key if reported(keys::DAG, key, report, &field) => {}
             _ => report.unknown(&field, "dagu has no such key"),
         }
     }
@@ -291,17 +240,13 @@ fn variables(env: &NamedValue<'_>, prefix: &str, report: &mut ConversionReport) 
     let mut found = Vec::new();
     let mut add = |item: &NamedValue<'_>, name: &str, value: Option<String>| {
         let field = item.named(&format!("{prefix}.{name}"));
-        let valid = !name.is_empty()
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            && !name.starts_with("FND_")
-            && !name.starts_with(|c: char| c.is_ascii_digit());
         match value {
             // dagu fills in variables there, and runs a command between backquotes.
             Some(value) if value.contains(['$', '`']) => report.refused(
                 &field,
                 "fnd expands nothing in `[env]`: write the value, or set it in the script",
             ),
-            Some(value) if valid => {
+            Some(value) if is_settable(name) => {
                 report.works(&field, &format!("env.{name}"));
                 found.push((name.to_owned(), value, field));
             }

@@ -1,11 +1,12 @@
 //! The keys of a step, and its script.
 
 use super::chain::DagStep;
-use super::keys::{is_filled, is_of_step};
+use super::keys::{STEP, STEP_SCALARS, is_filled};
 use super::{PLACE, camel, entry, is_place, variables};
-use crate::names::stem;
-use crate::script::ScriptCode;
-use crate::script::quoted;
+use crate::names::{lists, stem};
+use crate::rows::reported;
+use crate::script::{ScriptCode, quoted};
+use crate::text::within;
 use crate::tree::NamedValue;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 
@@ -26,17 +27,7 @@ pub(super) fn keys(
     for item in step.item.items() {
         let field = item.named(&format!("{}.{}", step.name, item.key));
         let key = camel(item.key);
-        let scalar = [
-            "name",
-            "description",
-            "dir",
-            "workingDir",
-            "script",
-            "stdout",
-            "stderr",
-            "timeoutSec",
-        ];
-        if scalar.contains(&key.as_str()) && !item.is_scalar(report, &field) {
+        if lists(STEP_SCALARS, &key) && !item.is_scalar(report, &field) {
             continue;
         }
         let text = item.text().unwrap_or_default();
@@ -45,7 +36,6 @@ pub(super) fn keys(
             continue;
         }
         match key.as_str() {
-            "name" | "depends" | "id" => report.works(&field, ""),
             "description" => made.works(report, "description", text, &field),
             // For some versions of dagu it names another DAG.
             "run" | "call" if !item.is_list() && text.split_whitespace().count() < 2 => report.refused(
@@ -82,18 +72,16 @@ pub(super) fn keys(
             }
             "continueOn" => continues(&item, &field, report),
             "retryPolicy" => retries(made, report, &item, &field),
-            "mailOnError" | "signalOnStop" => report.not_here(&field, "`[alert]` tells of failures; fnd sends SIGTERM"),
-            "timeoutSec" => match text.parse::<u64>().ok().filter(|seconds| *seconds > 0) {
+            "timeoutSec" => match within(&text, 1..=u64::MAX) {
                 Some(seconds) => made.works(report, "limits.timeout", format!("{seconds}s"), &field),
                 None => report.refused(&field, "expected a number of seconds"),
             },
-            key if is_of_step(key) => report.refused(&field, "fnd has no such thing for a step: do it in the script"),
+            key if reported(STEP, key, report, &field) => {}
             _ => report.unknown(&field, "dagu has no such key of a step"),
         }
     }
     if let Some(directory) = directory {
-        code.places.add(&directory, false);
-        code.line(format!("cd {} || exit", quoted(&directory)));
+        code.begin_in(&directory);
     }
     output.into_iter().for_each(|line| code.line(line));
     // dagu starts `sh -e`, unless the step names its shell.
@@ -112,18 +100,11 @@ pub(super) fn keys(
         Some((item, _)) => item.text().unwrap_or_default(),
         None => String::new(),
     };
-    for (text, field) in [
-        command.as_ref().map(|(_, field)| (&text, field)),
-        script.as_ref().map(|(script, field)| (script, field)),
-    ]
-    .into_iter()
-    .flatten()
-    {
+    let of_command = command.iter().map(|(_, field)| (&text, field));
+    for (text, field) in of_command.chain(script.iter().map(|(script, field)| (script, field))) {
         if is_filled(text) {
-            report.refused(
-                field,
-                "dagu fills in a value there, such as an output of another step: write the value",
-            );
+            let why = "dagu fills in a value there, such as an output of another step: write the value";
+            report.refused(field, why);
         }
     }
     code.places.of_command(&text);
@@ -140,15 +121,12 @@ pub(super) fn keys(
         None => text.trim_end().to_owned(),
         Some((script, _)) => {
             code.places.of_command(script);
+            let mut program = || code.beside("step", script.clone().into_bytes());
             match (shell, script.starts_with("#!")) {
                 (true, false) => script.trim_end().to_owned(),
                 // Its first line names its interpreter.
-                (true, true) => format!("exec {}", code.beside("step", script.clone().into_bytes())),
-                (false, _) => format!(
-                    "exec {} {}",
-                    text.trim(),
-                    code.beside("step", script.clone().into_bytes())
-                ),
+                (true, true) => format!("exec {}", program()),
+                (false, _) => format!("exec {} {}", text.trim(), program()),
             }
         }
     };
@@ -159,11 +137,9 @@ pub(super) fn keys(
     code.line(line);
     let notes = code.put(made);
     let note = format!("it runs with bash in the sandbox, as a user of its own, with the default limits{notes}");
-    for (field, first) in [script.map(|(_, field)| field), command.map(|(_, field)| field)]
-        .into_iter()
-        .flatten()
-        .zip([true, false])
-    {
+    let of_command = command.map(|(_, field)| field);
+    let fields = script.map(|(_, field)| field).into_iter().chain(of_command);
+    for (field, first) in fields.zip([true, false]) {
         if first {
             report.differs(&field, "entry", &note);
         } else {
@@ -202,10 +178,10 @@ fn retries(made: &mut MadeManifest, report: &mut ConversionReport, policy: &Name
     let factor = entry(policy, "backoff").map(|item| match item.truth() {
         Some(true) => Some(2.0),
         Some(false) => Some(1.0),
-        None => item
-            .text()
-            .and_then(|text| text.parse::<f64>().ok())
-            .filter(|factor| (1.0..=10.0).contains(factor)),
+        None => {
+            let factor = item.text().and_then(|text| text.parse::<f64>().ok());
+            factor.filter(|factor| (1.0..=10.0).contains(factor))
+        }
     });
     match factor {
         None | Some(Some(1.0)) => made.manifest.set("retry.backoff", "fixed", None),

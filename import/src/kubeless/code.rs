@@ -1,7 +1,8 @@
 //! A function of Kubeless's command line: its files and its manifest, which are uploaded as a directory.
 
 use super::runtime::{Chosen, lists_dependencies};
-use crate::failure::{FailureKind, ImportFailure};
+use crate::failure::ImportFailure;
+use crate::script::whole_file;
 use fnd_unpack::WholeFile;
 use toml::Table;
 
@@ -34,7 +35,7 @@ impl KubelessCode {
         let bytes = beside.or(inside).unwrap_or_default();
         let wrong = |why: &str| {
             let message = format!("the manifest of `{function}` cannot be read: {why}");
-            ImportFailure::new(FailureKind::InvalidManifest, message)
+            ImportFailure::invalid(message)
         };
         let text = String::from_utf8(bytes).map_err(|error| wrong(&error.to_string()))?;
         Ok(Self {
@@ -52,22 +53,14 @@ impl KubelessCode {
         let text = toml::to_string(&self.manifest)
             .map_err(|error| ImportFailure::usage(format!("the manifest cannot be written: {error}")))?;
         let mut all = self.files.clone();
-        all.push(WholeFile {
-            path: MANIFEST.to_owned(),
-            bytes: text.into_bytes(),
-            executable: false,
-        });
+        all.push(whole_file(MANIFEST, text.into_bytes(), false));
         Ok(all)
     }
 
     /// Adds a list of dependencies. It replaces a file of the same name.
     pub fn set_dependencies(&mut self, name: &str, bytes: Vec<u8>) {
         self.files.retain(|file| file.path != name);
-        self.files.push(WholeFile {
-            path: name.to_owned(),
-            bytes,
-            executable: false,
-        });
+        self.files.push(whole_file(name, bytes, false));
     }
 
     /// Replaces the files. An old list of dependencies stays unless a new file has its name.
@@ -97,6 +90,7 @@ impl KubelessCode {
 mod tests {
     use super::super::runtime::{choose, tests::machine};
     use super::*;
+    use crate::failure::FailureKind;
 
     fn file(path: &str, text: &str) -> WholeFile {
         WholeFile {

@@ -1,7 +1,8 @@
 //! The content of a file, an archive or a URL that a person names.
 
 use super::runtime::Chosen;
-use crate::failure::{FailureKind, ImportFailure};
+use crate::failure::ImportFailure;
+use crate::script::whole_file;
 use fnd_unpack::{UnpackStop, WholeFile, held};
 use fnd_wire::archive::{Format, SUFFIXES};
 
@@ -36,13 +37,10 @@ impl FetchedContent {
     /// # Errors
     /// The archive is refused.
     pub fn files(self, module: &str, runtime: &Chosen) -> Result<Vec<WholeFile>, ImportFailure> {
+        let path = format!("{module}{}", runtime.suffix(&self.name));
         match self.archive() {
             Some(format) => self.unpacked(format),
-            None => Ok(vec![WholeFile {
-                path: format!("{module}{}", runtime.suffix(&self.name)),
-                bytes: self.bytes,
-                executable: false,
-            }]),
+            None => Ok(vec![whole_file(&path, self.bytes, false)]),
         }
     }
 
@@ -56,7 +54,7 @@ impl FetchedContent {
             UnpackStop::Sink(error) => ImportFailure::usage(format!("failed to unpack `{name}`: {error}")),
             UnpackStop::Refused(refusal) => {
                 let (message, help) = refusal.words();
-                ImportFailure::new(FailureKind::InvalidManifest, format!("`{name}`: {message}")).help(help)
+                ImportFailure::invalid(format!("`{name}`: {message}")).help(help)
             }
         })
     }

@@ -4,7 +4,7 @@
 //! `[[schedule]]` or `[[http]]`.
 
 use super::values;
-use crate::failure::{FailureKind, ImportFailure};
+use crate::failure::ImportFailure;
 use toml::{Table, Value};
 
 /// The label with the names of the entries of `[[schedule]]`.
@@ -181,15 +181,15 @@ fn store(manifest: &mut Table, (key, label): (&str, &str), named: Vec<(String, V
 }
 
 fn of_another_kind(key: &str) -> ImportFailure {
-    ImportFailure::new(
-        FailureKind::InvalidManifest,
-        format!("`{key}` of the function's manifest is of another kind than fnd expects"),
-    )
+    ImportFailure::invalid(format!(
+        "`{key}` of the function's manifest is of another kind than fnd expects"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::FailureKind;
 
     fn texts(list: &[&str]) -> Vec<String> {
         list.iter().map(ToString::to_string).collect()

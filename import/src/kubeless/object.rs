@@ -8,18 +8,11 @@ use serde_json::{Map, Value, json};
 pub fn function(name: &str, manifest: &Value) -> Value {
     let text = |key: &str| manifest[key].as_str().unwrap_or_default();
     let limit = |key: &str| manifest["limits"][key].as_str();
-    let mut resources = Map::new();
-    for (key, value) in [
-        (
-            "memory",
-            limit("memory").map(|text| memory(text).unwrap_or_else(|| text.to_owned())),
-        ),
-        ("cpu", limit("cpu").map(str::to_owned)),
-    ] {
-        if let Some(value) = value {
-            resources.insert(key.to_owned(), value.into());
-        }
-    }
+    let memory = limit("memory").map(|text| memory(text).unwrap_or_else(|| text.to_owned()));
+    let limits = [("memory", memory), ("cpu", limit("cpu").map(str::to_owned))].into_iter();
+    let resources: Map<String, Value> = limits
+        .filter_map(|(key, value)| Some((key.to_owned(), value?.into())))
+        .collect();
     let env = manifest["env"].as_object().into_iter().flatten();
     let env: Vec<Value> = env.map(|(name, value)| json!({"name": name, "value": value})).collect();
     let timeout = limit("timeout").and_then(|text| parse_duration(text).ok());

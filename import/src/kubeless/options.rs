@@ -3,23 +3,20 @@
 const CERTIFICATES: &str = "a web server before fnd has the certificates (docs/behind-a-web-server.md)";
 const NO_SERVICE: &str = "there are no services of a cluster";
 
-const WITHOUT_EFFECT: [(&str, &str); 12] = [
-    ("--namespace", "one machine has no namespaces"),
-    ("--port", "fnd hands calls to a function itself, so it has no port"),
-    ("--servicePort", NO_SERVICE),
-    ("--runtime-image", "fnd runs no container images"),
-    ("--image-pull-policy", "fnd pulls no images"),
-    (
-        "--node-selectors",
-        "there is one node; the manifest's `nodes` names hosts",
-    ),
-    ("--service-account", "each function has a user of its own"),
-    ("--headless", NO_SERVICE),
-    ("--enableTLSAcme", CERTIFICATES),
-    ("--tls-secret", CERTIFICATES),
-    ("--gateway", "fnd itself listens"),
-    ("--metric", "fnd starts workers as calls need them, up to --max"),
-];
+const WITHOUT_EFFECT: &[(&str, &str)] = fnd_manifest::texts! {
+    "--namespace": "one machine has no namespaces",
+    "--port": "fnd hands calls to a function itself, so it has no port",
+    "--servicePort": NO_SERVICE,
+    "--runtime-image": "fnd runs no container images",
+    "--image-pull-policy": "fnd pulls no images",
+    "--node-selectors": "there is one node; the manifest's `nodes` names hosts",
+    "--service-account": "each function has a user of its own",
+    "--headless": NO_SERVICE,
+    "--enableTLSAcme": CERTIFICATES,
+    "--tls-secret": CERTIFICATES,
+    "--gateway": "fnd itself listens",
+    "--metric": "fnd starts workers as calls need them, up to --max",
+};
 
 /// Returns the message about an option without effect. `typed` is the option with its value.
 pub fn without_effect(typed: &str) -> String {

@@ -21,10 +21,8 @@ const WITHOUT_HANDLERS: [&str; 3] = ["exec", "lua", "perl"];
 /// Returns the names by which functions can be deployed now, with the versions that are installed.
 pub fn supported(runtimes: &[RuntimeSummary]) -> Vec<String> {
     let mut names = Vec::new();
-    for runtime in runtimes
-        .iter()
-        .filter(|runtime| serves(runtime) && !WITHOUT_HANDLERS.contains(&runtime.id.as_str()))
-    {
+    let has_handlers = |runtime: &&RuntimeSummary| !WITHOUT_HANDLERS.contains(&runtime.id.as_str());
+    for runtime in runtimes.iter().filter(|runtime| serves(runtime)).filter(has_handlers) {
         let versions: Vec<String> = numbered(runtime).map(|name| format!("{}{name}", runtime.id)).collect();
         if versions.is_empty() {
             names.push(runtime.id.clone());
@@ -63,10 +61,8 @@ pub fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen, Import
         |runtime: &&RuntimeSummary| runtime.id == language || runtime.aliases.iter().any(|alias| alias == language);
     let found = runtimes.iter().find(is_meant).filter(|runtime| serves(runtime));
     let Some(found) = found.filter(|_| !language.is_empty()) else {
-        let message = format!(
-            "Invalid runtime: {typed}. Supported runtimes are: {}",
-            supported(runtimes).join(", ")
-        );
+        let names = supported(runtimes).join(", ");
+        let message = format!("Invalid runtime: {typed}. Supported runtimes are: {names}");
         return Err(ImportFailure::usage(message)
             .help("`fndctl runtimes` lists all runtimes, with those that are not installed"));
     };
@@ -77,10 +73,8 @@ pub fn choose(typed: &str, runtimes: &[RuntimeSummary]) -> Result<Chosen, Import
     Ok(Chosen {
         id: found.id.clone(),
         warning: asked_for_another.then(|| {
-            format!(
-                "`{typed}` is not installed: the `{}` of this machine runs the function",
-                found.id
-            )
+            let id = &found.id;
+            format!("`{typed}` is not installed: the `{id}` of this machine runs the function")
         }),
         name,
         suffixes: found.suffixes.clone(),
@@ -96,13 +90,8 @@ impl Chosen {
             "node" => vec![".js", ".cjs", ".mjs"],
             _ => self.suffixes.iter().map(String::as_str).collect(),
         };
-        let first = known.first().copied().unwrap_or_default();
-        known
-            .iter()
-            .find(|suffix| file.ends_with(**suffix))
-            .copied()
-            .unwrap_or(first)
-            .to_owned()
+        let found = known.iter().find(|suffix| file.ends_with(**suffix));
+        found.or(known.first()).copied().unwrap_or_default().to_owned()
     }
 
     /// Returns the name of the file that lists dependencies.

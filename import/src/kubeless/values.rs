@@ -1,6 +1,7 @@
 //! Reads values of Kubeless's options: pairs, amounts of Kubernetes, names of handlers.
 
 use crate::failure::ImportFailure;
+use crate::text::within;
 use fnd_wire::units::{parse_cpu, print_cpu, print_size};
 
 /// Splits a pair at its first `=` or `:`. A text without one is a name with an empty value.
@@ -70,7 +71,7 @@ pub fn cpu(text: &str) -> Result<String, ImportFailure> {
 /// # Errors
 /// It is no number of seconds above 0.
 pub fn timeout(text: &str) -> Result<String, ImportFailure> {
-    let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds > 0);
+    let seconds = within(text, 1..=u32::MAX);
     seconds.map(|seconds| format!("{seconds}s")).ok_or_else(|| {
         ImportFailure::usage(format!(
             "`--timeout {text}`: expected a number of seconds above 0, such as 180"

@@ -1,8 +1,10 @@
 //! The keys of an app.
 
 use super::Pm2Machine;
-use super::keys::{NONE, NOTHING, OUTPUT, SCALARS, canonical, entry};
-use crate::names::lists;
+use super::keys::{ABSENT, ROWS, SCALARS, canonical, entry};
+use crate::names::{is_settable, lists};
+use crate::rows::{absent, reported, take};
+use crate::text::within;
 use crate::tree::NamedValue;
 use fnd_manifest::foreign::yaml::Value as YamlValue;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
@@ -13,24 +15,8 @@ use toml::Value;
 /// How long pm2 waits between its signal and SIGKILL, in milliseconds.
 const GRACE: &str = "1600ms";
 
-/// Keys without which pm2 does something else than fnd, and the difference.
-const ABSENT: [(&str, &str, &str); 3] = [
-    (
-        "filter_env",
-        "env",
-        "pm2 passes on the environment of the shell that starts it; a function gets only `[env]`",
-    ),
-    (
-        "shutdown_with_message",
-        "",
-        "pm2 ends a program with SIGINT, and fnd with SIGTERM: what cleans up at SIGINT has to do so at SIGTERM",
-    ),
-    (
-        "autorestart",
-        "mode",
-        "pm2 starts it again at once, and gives up after 16 ends within a second each; fnd waits 1s and longer each time, and never gives up",
-    ),
-];
+/// The signal of pm2.
+const STOP_SIGNAL: &str = "INT";
 
 /// A function on its way.
 pub(super) struct App<'a> {
@@ -39,25 +25,18 @@ pub(super) struct App<'a> {
     pub(super) machine: Pm2Machine<'a>,
 }
 
-impl<'a> App<'a> {
-    pub(super) fn new(name: &str, machine: Pm2Machine<'a>) -> Self {
-        Self {
-            made: MadeManifest::new(name),
-            report: ConversionReport::default(),
-            machine,
-        }
-    }
-
+impl App<'_> {
     /// Takes an app over.
     pub(super) fn read(&mut self, app: &NamedValue<'_>) {
-        let restarts = match entry(app, "autorestart") {
-            Some(item) => self.truth(&item).unwrap_or(true),
-            None => true,
-        };
+        let restarts = entry(app, "autorestart").is_none_or(|item| item.truth_or(true, &mut self.report));
         let instances = entry(app, "instances").map_or(1, |item| self.instances(&item, restarts, has_port(app)));
         self.made.manifest.set("limits.grace", GRACE, None);
         if restarts {
             self.made.manifest.set("mode", "service", None);
+            // With a message pm2 sends no signal.
+            if entry(app, "shutdown_with_message").is_none_or(|item| item.truth() == Some(false)) {
+                self.made.manifest.set("service.stop_signal", STOP_SIGNAL, None);
+            }
         } else {
             // pm2 gives a program any time.
             self.made.manifest.set("limits.timeout", "none", None);
@@ -67,26 +46,12 @@ impl<'a> App<'a> {
         for item in others.iter().chain(&of_one) {
             self.item(item, restarts, instances);
         }
-        for (key, becomes, note) in ABSENT {
-            self.missing(app, key, (becomes, note));
-        }
+        absent(ABSENT, &mut self.report, |key| {
+            // A service has the signal of pm2.
+            let is_said = restarts && key == "shutdown_with_message";
+            (!is_said && entry(app, key).is_none()).then(|| app.named(key))
+        });
         self.script(app);
-    }
-
-    /// Reports a key that the app does not have, where pm2 does something else without it than fnd.
-    pub(super) fn missing(&mut self, app: &NamedValue<'_>, key: &str, (becomes, note): (&str, &str)) {
-        if entry(app, key).is_none() {
-            self.report.differs(&app.named(key), becomes, note);
-        }
-    }
-
-    /// Returns a truth value; reports another one.
-    fn truth(&mut self, item: &NamedValue<'_>) -> Option<bool> {
-        let truth = item.truth();
-        if truth.is_none() {
-            self.report.refused(&item.field(), "expected `true` or `false`");
-        }
-        truth
     }
 
     fn item(&mut self, item: &NamedValue<'_>, restarts: bool, instances: u64) {
@@ -97,9 +62,7 @@ impl<'a> App<'a> {
             return;
         }
         let milliseconds = || {
-            text.parse::<u64>()
-                .ok()
-                .filter(|ms| *ms > 0)
+            within(&text, 1..=u64::MAX)
                 .map(Duration::from_millis)
                 .map(print_duration)
         };
@@ -112,7 +75,6 @@ impl<'a> App<'a> {
                 report.differs(&field, "service.replicas", SHARED);
             }
             "exec_mode" if ["fork", "fork_mode"].contains(&text.as_str()) => report.works(&field, ""),
-            "exec_mode" => report.refused(&field, "it is neither `fork` nor `cluster`"),
             "env" => self.variables(item),
             key if key.starts_with("env_") => {
                 if key.strip_prefix("env_") == self.machine.env {
@@ -121,12 +83,8 @@ impl<'a> App<'a> {
                     report.not_here(&field, "`--env NAME` takes it over");
                 }
             }
-            "port" => {
-                report.works(&field, "env.PORT");
-                made.manifest.set_in("env", "PORT", text, Some(&field));
-            }
+            "port" => made.works(report, "env.PORT", text, &field),
             "filter_env" if item.truth() == Some(true) => report.works(&field, "env"),
-            "filter_env" => report.differs(&field, "env", "a function gets only `[env]`"),
             // pm2 counts each process by itself, while the limit of a function holds for all of them together.
             "max_memory_restart" => match parse_size(&text)
                 .ok()
@@ -142,20 +100,10 @@ impl<'a> App<'a> {
             "cron_restart" if text == "0" => report.works(&field, ""),
             // Without `autorestart` pm2 starts the program only at these times.
             "cron_restart" if !restarts => self.schedule(&field, &text),
-            "cron_restart" => report.not_here(
-                &field,
-                "fnd does not restart a service at a time; a schedule can: `fndctl cancel --all F` in a crontab",
-            ),
             "autorestart" if restarts => {
                 report.differs(&field, "mode", "after each end, also after many: fnd never gives up");
             }
-            "autorestart" => report.differs(
-                &field,
-                "mode",
-                "a script: it runs by its schedule, or once when it is saved",
-            ),
             "autostart" if off => made.differs(report, ("enabled", false), &field, "`fndctl enable F` starts it"),
-            "autostart" => report.works(&field, ""),
             "restart_delay" | "exp_backoff_restart_delay" => match milliseconds() {
                 Some(delay) if restarts => {
                     report.works(&field, "retry.interval");
@@ -171,38 +119,18 @@ impl<'a> App<'a> {
                 }
                 _ => report.works(&field, ""),
             },
-            "kill_timeout" => match milliseconds() {
-                Some(grace) => made.works(report, "limits.grace", grace, &field),
-                None => report.refused(&field, "expected a number of milliseconds"),
-            },
-            "max_restarts" | "min_uptime" | "stop_exit_codes" => {
-                report.differs(
-                    &field,
-                    "",
-                    "fnd never gives up; after five ends in a minute a service is `crash-looping`",
-                );
+            "kill_timeout" => {
+                let grace = milliseconds().ok_or("expected a number of milliseconds");
+                take(made, report, "limits.grace", grace, &field);
             }
             "watch" | "wait_ready" | "shutdown_with_message" if off => report.works(&field, ""),
-            "wait_ready" | "listen_timeout" => report.not_here(&field, "`[service] ready` asks a path of the program"),
-            "shutdown_with_message" => report.differs(&field, "", "fnd sends SIGTERM, and no message"),
-            "watch" | "ignore_watch" | "watch_delay" | "watch_options" => report.not_here(
-                &field,
-                "fnd notices a saved function; it does not watch code in other directories",
-            ),
             "uid" => self.machine.users.named(made, report, &text, &field),
             "gid" if self.machine.users.is_caller() => report.not_here(&field, "functions of your own fnd run as you"),
             "gid" => {
                 let note = "fnd.toml must allow the group: `allow` in `[users]`";
-                made.differs(
-                    report,
-                    ("sandbox.groups", Value::Array(vec![Value::from(text)])),
-                    &field,
-                    note,
-                );
+                made.differs(report, ("sandbox.groups", vec![text]), &field, note);
             }
-            key if lists(OUTPUT, key) => report.not_here(&field, "fnd keeps the output itself: `fndctl logs`"),
-            key if lists(NOTHING, key) => report.works(&field, ""),
-            key if lists(NONE, key) => report.not_here(&field, "fnd has nothing like it"),
+            key if reported(ROWS, key, report, &field) => {}
             _ => report.unknown(&field, "pm2 has no such key"),
         }
     }
@@ -246,20 +174,14 @@ impl<'a> App<'a> {
         for variable in item.items() {
             let name = variable.key;
             let field = variable.named(&format!("{}.{name}", item.key));
-            let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-                && !name.starts_with(|c: char| c.is_ascii_digit());
             let value = match &variable.node.value {
                 // node makes this text of it.
                 YamlValue::Null => Some("null".to_owned()),
                 _ => variable.text(),
             };
-            match value.filter(|_| valid && !name.is_empty() && !name.starts_with("FND_")) {
-                Some(value) => {
-                    self.report.works(&field, &format!("env.{name}"));
-                    self.made.manifest.set_in("env", name, value, Some(&field));
-                }
-                None => self.report.refused(&field, "it is no name or no value of a variable"),
-            }
+            let value = value.filter(|_| is_settable(name));
+            let value = value.ok_or("it is no name or no value of a variable");
+            take(&mut self.made, &mut self.report, &format!("env.{name}"), value, &field);
         }
     }
 

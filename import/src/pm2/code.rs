@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::keys::entry;
-use crate::script::{ScriptCode, quoted, split};
+use crate::script::{ScriptCode, split};
 use crate::tree::NamedValue;
 use fnd_manifest::regular_file;
 use std::io::Read as _;
@@ -48,9 +48,7 @@ impl App<'_> {
         };
         let mut code = ScriptCode::new("/bin/bash");
         let directory = self.directory(app);
-        let shown = directory.display().to_string();
-        code.places.add(&shown, false);
-        code.line(format!("cd {} || exit", quoted(&shown)));
+        code.begin_in(&directory.display().to_string());
         let script = item.text().unwrap_or_default();
         if script == "serve" {
             self.report.refused(&item.field(), SERVE);
@@ -64,9 +62,7 @@ impl App<'_> {
         } else {
             self.program(app, &directory, &script)
         };
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        // The program replaces the shell, so that it gets SIGTERM itself.
-        code.line(format!("exec {}", words.join(" ")));
+        code.exec(&words);
         let notes = code.put(&mut self.made);
         let note = format!(
             "the program stays where it is; it runs in the sandbox, as a user of its own, with the default limits{notes}{more}"
@@ -83,7 +79,7 @@ impl App<'_> {
             }
             None => {
                 let note = "pm2 begins where it is started; the app begins in the directory of this file";
-                self.missing(app, "cwd", ("entry", note));
+                self.report.differs(&app.named("cwd"), "entry", note);
                 self.machine.base.to_owned()
             }
         };

@@ -1,7 +1,7 @@
 //! Evaluates `ecosystem.config.js` with node, and finds the places of its keys.
 
-use crate::failure::{FailureKind, ImportFailure};
-use crate::tree;
+use crate::failure::ImportFailure;
+use crate::{text, tree};
 use fnd_manifest::foreign::yaml::{Document, Value, YamlNode, YamlPosition};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ const PROGRAM: &str = "import(require('node:url').pathToFileURL(process.argv[1])
 /// There is no node, or the file fails.
 pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, ImportFailure> {
     let name = path.display().to_string();
-    let text = tree_text(path)?;
+    let bytes = text::read(path)?;
     let full = std::path::absolute(path).map_err(|error| ImportFailure::usage(format!("`{name}`: {error}")))?;
     let mut node = Command::new("node");
     node.args(["-e", PROGRAM, "--"]).arg(&full).stdin(Stdio::null());
@@ -38,14 +38,13 @@ pub(super) fn evaluate(path: &Path) -> Result<Vec<Document>, ImportFailure> {
             .find_map(|line| line.trim_end_matches(')').split_once(&place))
             .map(|(_, at)| at);
         let at = line.map(|at| format!(":{at}")).unwrap_or_default();
-        return Err(ImportFailure::new(
-            FailureKind::InvalidManifest,
-            format!("`{name}{at}` cannot be evaluated: {}", reason.trim()),
-        )
-        .help("`node FILE` shows the whole message"));
+        return Err(
+            ImportFailure::invalid(format!("`{name}{at}` cannot be evaluated: {}", reason.trim()))
+                .help("`node FILE` shows the whole message"),
+        );
     }
     let mut documents = tree::parse(&name, &output.stdout)?;
-    place_in(&mut documents, &text);
+    place_in(&mut documents, &String::from_utf8_lossy(&bytes));
     Ok(documents)
 }
 
@@ -57,11 +56,6 @@ pub(crate) fn place_in(documents: &mut [Document], text: &str) {
         let mut cursor = YamlPosition(1, 1);
         place(&mut document.root, &lines, &mut cursor);
     }
-}
-
-fn tree_text(path: &Path) -> Result<String, ImportFailure> {
-    let bytes = crate::text::read(path)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Sets the places of all values: a key is at the first line, from the key before it on, that has it before a colon.

@@ -1,20 +1,39 @@
 //! The names of pm2's keys: those of `lib/API/schema.json` of pm2 6, with their other spellings.
 
+use crate::rows::KeyTexts;
 use crate::tree::NamedValue;
 
-/// Keys about files of output, which fnd keeps itself.
-pub(super) const OUTPUT: &str = "\
-    out_file error_file log_file pid_file merge_logs log_date_format log_type time disable_logs";
+/// Keys without which pm2 does something else than fnd, and the difference.
+pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
+    "filter_env env": "pm2 passes on the environment of the shell that starts it; a function gets only `[env]`",
+    "shutdown_with_message":
+        "pm2 ends a program with SIGINT, and fnd a script with SIGTERM: what cleans up at SIGINT has to do so at SIGTERM",
+    "autorestart mode":
+        "pm2 starts it again at once, and gives up after 16 ends within a second each; fnd waits 1s and longer each time, and never \
+         gives up",
+};
 
-/// Keys that change nothing in what runs.
-pub(super) const NOTHING: &str = "\
-    name namespace vizion automation pmx io v8 event_loop_inspector deep_monitoring append_env_to_name treekill \
-    execute_command username windows_hide kill_retry_time";
-
-/// Keys for which fnd has nothing.
-pub(super) const NONE: &str = "\
-    name_prefix install_url source_map_support disable_source_map_support instance_var increment_var post_update \
-    force trace disable_trace write";
+/// The rows of keys whose value does not matter, or is not one of those that `App::item` names.
+pub(super) const ROWS: KeyTexts = fnd_manifest::texts! {
+    "works autostart": "",
+    "differs:mode autorestart": "a script: it runs by its schedule, or once when it is saved",
+    "refused exec_mode": "it is neither `fork` nor `cluster`",
+    "not-here cron_restart":
+        "fnd does not restart a service at a time; a schedule can: `fndctl cancel --all F` in a crontab",
+    "differs:env filter_env": "a function gets only `[env]`",
+    "differs max_restarts min_uptime stop_exit_codes":
+        "fnd never gives up; after five ends in a minute a service is `crash-looping`",
+    "not-here wait_ready listen_timeout": "`[service] ready` asks a path of the program",
+    "differs shutdown_with_message": "fnd sends SIGTERM, and no message",
+    "not-here watch ignore_watch watch_delay watch_options":
+        "fnd notices a saved function; it does not watch code in other directories",
+    "not-here out_file error_file log_file pid_file merge_logs log_date_format log_type time disable_logs":
+        "fnd keeps the output itself: `fndctl logs`",
+    "works name namespace vizion automation pmx io v8 event_loop_inspector deep_monitoring append_env_to_name treekill \
+     execute_command username windows_hide kill_retry_time": "",
+    "not-here name_prefix install_url source_map_support disable_source_map_support instance_var increment_var post_update \
+     force trace disable_trace write": "fnd has nothing like it",
+};
 
 /// Keys whose value is a text, a number, or `true` or `false`.
 pub(super) const SCALARS: &str = "\
@@ -102,6 +121,7 @@ fn blank(rest: &mut [u8], end: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::testing::check_rows;
 
     #[test]
     fn every_spelling_of_a_key_is_known() {
@@ -133,5 +153,10 @@ mod tests {
             without_comments(&mut bytes);
             assert_eq!(String::from_utf8(bytes).unwrap(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn rows_have_verdicts() {
+        check_rows(&[ROWS]);
     }
 }

@@ -13,12 +13,13 @@ mod keys;
 
 use super::Imported;
 use super::names::{ImportedNames, stem};
+use super::text;
 use super::tree::{self, NamedValue};
 use super::users::ImportedUsers;
 use crate::failure::ImportFailure;
 use app::App;
-use fnd_manifest::foreign::FieldVerdict;
 use fnd_manifest::foreign::yaml::Document;
+use fnd_manifest::foreign::{ConversionReport, FieldVerdict, MadeManifest};
 use std::path::Path;
 
 /// Reads an ecosystem file.
@@ -33,9 +34,7 @@ pub fn import(file: &Path, env: Option<&str>, users: ImportedUsers) -> Result<Im
     } else {
         tree::read_json(file, keys::without_comments)?
     };
-    let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
-    let base = full.parent().unwrap_or(Path::new("/")).to_owned();
-    let shown = file.display().to_string();
+    let (shown, base) = (file.display().to_string(), text::directory_of(file));
     let machine = Pm2Machine {
         base: &base,
         env,
@@ -66,17 +65,13 @@ pub(super) struct Pm2Machine<'a> {
 
 /// Makes functions of the apps.
 pub(super) fn apps(documents: &[Document], file: &str, machine: Pm2Machine<'_>) -> Imported {
-    let mut imported = Imported {
-        head: format!("Made of {file} by `fndctl import pm2`. The program stays where it is."),
-        ..Imported::default()
-    };
+    let mut imported = Imported::new(format!(
+        "Made of {file} by `fndctl import pm2`. The program stays where it is."
+    ));
     let mut names = ImportedNames::default();
     let mut any = false;
     for root in documents.iter().map(NamedValue::root) {
-        let list = match root.get("apps").or_else(|| root.get("pm2")) {
-            Some(apps) => apps,
-            None => root,
-        };
+        let list = root.get("apps").or_else(|| root.get("pm2")).unwrap_or(root);
         // One app may stand alone.
         let apps = if list.is_list() { list.items() } else { vec![list] };
         let has_script = |app: &&NamedValue<'_>| app.is_map() && keys::entry(app, "script").is_some();
@@ -98,7 +93,11 @@ pub(super) fn apps(documents: &[Document], file: &str, machine: Pm2Machine<'_>) 
             let name = item
                 .text_of("name")
                 .or_else(|| script().map(|script| stem(&script).to_owned()));
-            let mut app = App::new(&names.unique(&name.unwrap_or_default()), machine);
+            let mut app = App {
+                made: MadeManifest::new(&names.unique(&name.unwrap_or_default())),
+                report: ConversionReport::default(),
+                machine,
+            };
             app.read(item);
             imported.add(app.made, app.report);
         }

@@ -1,14 +1,18 @@
 //! The settings of all programs of a file: the keys of `[supervisord]` that reach them, and the groups.
 
-use super::SupervisordMachine;
 use super::parse::{Section, SupervisordSetting, expand, variables};
-use crate::names::lists;
+use super::{NO_DIRECTORY, OWN, SupervisordMachine};
+use crate::rows::{KeyTexts, refuse, reported};
+use crate::script::is_mask;
 use fnd_manifest::foreign::{ConversionReport, Field};
 
-/// Keys of `[supervisord]` about supervisord itself.
-const OWN: &str = "\
-    logfile logfile_maxbytes logfile_backups loglevel pidfile nodaemon silent minprocs nocleanup childlogdir \
-    strip_ansi identifier";
+/// The rows of keys of `[supervisord]` whose value does not matter.
+const ROWS: KeyTexts = fnd_manifest::texts! {
+    "not-here logfile logfile_maxbytes logfile_backups loglevel pidfile nodaemon silent minprocs nocleanup childlogdir strip_ansi \
+     identifier": OWN,
+    "refused umask": "expected a mask such as `022`",
+    "not-here minfds": "`limits.open_files` bounds the open files of a function",
+};
 
 #[derive(Debug)]
 pub(super) struct CommonSettings<'a> {
@@ -39,7 +43,8 @@ impl<'a> CommonSettings<'a> {
                 Some(("group", group)) => common.group_of(section, group.trim()),
                 None if section.name == "supervisord" => {
                     for item in &section.items {
-                        common.item(item, report);
+                        let taken = common.item(item, report);
+                        refuse(report, taken, &item.field);
                     }
                 }
                 _ => {}
@@ -66,7 +71,7 @@ impl<'a> CommonSettings<'a> {
         }
     }
 
-    fn item(&mut self, item: &SupervisordSetting, report: &mut ConversionReport) {
+    fn item(&mut self, item: &SupervisordSetting, report: &mut ConversionReport) -> Result<(), String> {
         let field = &item.field;
         let machine = self.machine;
         let known = |name: &str| match name {
@@ -79,23 +84,20 @@ impl<'a> CommonSettings<'a> {
             Ok(value) => value,
             // A value that no program gets refuses none.
             Err(_) if !reaches => item.value.clone(),
-            Err(why) => return report.refused(field, &why),
+            Err(why) => return Err(why),
         };
         match item.key.as_str() {
-            "environment" => match variables(&value) {
-                Ok(found) => {
-                    let found = found.into_iter().map(|(name, value)| (name, value, field.clone()));
-                    self.variables.extend(found);
-                    report.works(field, "env");
-                }
-                Err(why) => report.refused(field, &why),
-            },
-            "umask" if super::is_mask(&value) => {
+            "environment" => {
+                let found = variables(&value)?.into_iter();
+                self.variables
+                    .extend(found.map(|(name, value)| (name, value, field.clone())));
+                report.works(field, "env");
+            }
+            "umask" if is_mask(&value) => {
                 report.works(field, "entry");
                 self.umask = Some(value);
             }
-            "umask" => report.refused(field, "expected a mask such as `022`"),
-            "directory" if !value.starts_with('/') => report.refused(field, super::NO_DIRECTORY),
+            "directory" if !value.starts_with('/') => return Err(NO_DIRECTORY.to_owned()),
             "directory" => {
                 report.works(field, "entry");
                 self.directory = Some(value);
@@ -105,9 +107,20 @@ impl<'a> CommonSettings<'a> {
                 report.differs(field, "sandbox.user", note);
                 self.user = Some((value, field.clone()));
             }
-            "minfds" => report.not_here(field, "`limits.open_files` bounds the open files of a function"),
-            key if lists(OWN, key) => report.not_here(field, "it is about supervisord itself"),
+            key if reported(ROWS, key, report, field) => {}
             _ => report.unknown(field, "supervisord has no such key in `[supervisord]`"),
         }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::testing::check_rows;
+
+    #[test]
+    fn rows_have_verdicts() {
+        check_rows(&[ROWS, super::super::SECTIONS, super::super::ROWS]);
     }
 }

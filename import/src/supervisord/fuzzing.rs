@@ -1,16 +1,13 @@
 //! The fuzzer's entry to the import of supervisord's files.
 
-use super::{ImportText, ImportedUsers, Scripts, SupervisordMachine, programs};
+use super::{ImportText, ImportedUsers, SupervisordMachine, programs};
 use crate::Imported;
+use crate::script::LINK;
 
 /// Makes functions of a file, without looking at others.
 pub(crate) fn made(text: &str) -> Imported {
-    let scripts = Scripts {
-        link: false,
-        read: |_| None,
-    };
     let machine = SupervisordMachine {
-        scripts,
+        read: LINK,
         users: ImportedUsers::OwnForRoot,
         here: "/etc",
         host: "x",

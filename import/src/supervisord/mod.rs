@@ -14,8 +14,10 @@ mod parse;
 
 use super::Imported;
 use super::names::ImportedNames;
-use super::script::{self, ScriptCode, Scripts, split};
-use super::text::ImportText;
+use super::rows::{KeyTexts, absent, refuse, reported};
+use super::script::{self, ReadScript, ScriptCode, is_mask, split};
+use super::stop_signal::stop_signal;
+use super::text::{self, ImportText, within};
 use super::users::ImportedUsers;
 use crate::failure::ImportFailure;
 use crate::script::quoted;
@@ -29,15 +31,10 @@ use std::path::Path;
 /// # Errors
 /// It cannot be read.
 pub fn import(file: &Path, link: bool, users: ImportedUsers) -> Result<Imported, ImportFailure> {
-    let full = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
-    let here = full.parent().unwrap_or(Path::new("/")).display().to_string();
-    let scripts = Scripts {
-        link,
-        read: script::read,
-    };
+    let here = text::directory_of(file).display().to_string();
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let machine = SupervisordMachine {
-        scripts,
+        read: script::reader(link),
         users,
         here: &here,
         host: host.trim(),
@@ -48,7 +45,7 @@ pub fn import(file: &Path, link: bool, users: ImportedUsers) -> Result<Imported,
 /// The facts about the machine.
 #[derive(Debug, Clone, Copy)]
 struct SupervisordMachine<'a> {
-    scripts: Scripts,
+    read: ReadScript,
     users: ImportedUsers,
     /// The directory of the file.
     here: &'a str,
@@ -60,23 +57,40 @@ struct SupervisordMachine<'a> {
 const RESTARTS: &str = "fnd starts it again after an exit code 0, too, and supervisord only after one that `exitcodes` \
                         does not have";
 
-/// Sections about supervisord itself. Of `[supervisord]` some keys reach the programs.
-const OWN: [&str; 3] = ["supervisorctl", "unix_http_server", "inet_http_server"];
+/// The note on sections and keys that no program needs. Of `[supervisord]` some keys reach the programs.
+const OWN: &str = "it is about supervisord itself";
 
 /// The note on a program for which no user is named.
 const NO_USER: &str = "supervisord runs it as its own user, which is root where the system starts supervisord; here it has a user of its \
                        own: what of this needs root?";
 
 /// Keys without which supervisord does something else than fnd.
-const ABSENT: [(&str, &str, &str); 3] = [
-    ("autorestart", "mode", RESTARTS),
-    ("user", "", NO_USER),
-    (
-        "startretries",
-        "",
-        "after three starts that fail supervisord gives up; fnd never does, and waits longer each time (`[retry]`)",
-    ),
-];
+const ABSENT: KeyTexts = fnd_manifest::texts! {
+    "autorestart mode": RESTARTS,
+    "user": NO_USER,
+    "startretries": "after three starts that fail supervisord gives up; fnd never does, and waits longer each time (`[retry]`)",
+};
+
+/// The rows of sections; behind a colon a section has a name of its own.
+const SECTIONS: KeyTexts = fnd_manifest::texts! {
+    "not-here group:": "a directory of the functions directory is a group: move them there",
+    "not-here eventlistener:": "use `[alert]`, `[hooks]`, or `fndctl events -f`",
+    "not-here include": "import the files that it names one by one",
+    "not-here rpcinterface: ctlplugin: supervisorctl unix_http_server inet_http_server": OWN,
+};
+
+/// The rows of a program's keys whose value does not matter, or is not one of those that the program's reader names.
+const ROWS: KeyTexts = fnd_manifest::texts! {
+    // fnd ends every process of a function in any case, so the last two keys work, too.
+    "works process_name numprocs numprocs_start redirect_stderr stopasgroup killasgroup": "",
+    "differs:mode autorestart": "a service is always started again; a script, without `mode`, runs once",
+    "differs:mode exitcodes": "fnd starts a service again after each exit code",
+    "differs startsecs startretries": "fnd never gives up; after five ends in a minute a service is `crash-looping`",
+    "not-here priority": "functions have no order: a service is started again until it works",
+    "not-here serverurl": "there is no supervisord",
+    "refused umask": "expected a mask such as `022`",
+    "refused socket socket_backlog socket_owner socket_mode": "fnd opens no FastCGI socket for a program",
+};
 
 /// Why a directory is refused.
 const NO_DIRECTORY: &str =
@@ -90,20 +104,17 @@ const PROCESSES_MAX: u32 = 100;
 
 /// Makes functions of the programs.
 fn programs(text: &ImportText, machine: SupervisordMachine<'_>) -> Imported {
-    let mut imported = Imported {
-        head: format!("Made of {} by `fndctl import supervisord`.", text.name),
-        ..Imported::default()
-    };
+    let mut imported = Imported::new(format!("Made of {} by `fndctl import supervisord`.", text.name));
     let (sections, bad) = sections(text);
+    let report = &mut imported.report;
     for field in bad {
-        imported
-            .report
-            .refused(&field, "expected `key=value`, a section or a comment");
+        report.refused(&field, "expected `key=value`, a section or a comment");
     }
     let mut names = ImportedNames::default();
-    let common = CommonSettings::of(&sections, machine, &mut imported.report);
+    let common = CommonSettings::of(&sections, machine, report);
     for section in &sections {
         let report = &mut imported.report;
+        let kind = section.name.split_inclusive(':').next().unwrap_or_default();
         match section.name.split_once(':') {
             // A FastCGI program is read like another one. Its key `socket` is refused.
             Some(("program" | "fcgi-program", name)) => {
@@ -111,24 +122,9 @@ fn programs(text: &ImportText, machine: SupervisordMachine<'_>) -> Imported {
                 imported.functions.extend(made);
                 imported.report.rows.extend(rows.rows);
             }
-            Some(("group", _)) => report.not_here(
-                &section.field,
-                "a directory of the functions directory is a group: move them there",
-            ),
-            Some(("eventlistener", _)) => {
-                report.not_here(&section.field, "use `[alert]`, `[hooks]`, or `fndctl events -f`");
-            }
-            _ if section.name == "include" => {
-                report.not_here(&section.field, "import the files that it names one by one");
-            }
-            Some(("rpcinterface" | "ctlplugin", _)) => {
-                report.not_here(&section.field, "it is about supervisord itself");
-            }
             // `CommonSettings` has reported it.
             None if section.name == "supervisord" => {}
-            None if OWN.contains(&section.name.as_str()) => {
-                report.not_here(&section.field, "it is about supervisord itself");
-            }
+            _ if reported(SECTIONS, kind, report, &section.field) => {}
             _ => report.unknown(&section.field, "supervisord has no such section"),
         }
     }
@@ -161,11 +157,11 @@ fn program(
         return (Vec::new(), report);
     };
     // All processes of a function have one command, so processes whose commands differ become functions of their own.
-    let differ = ["command", "environment", "directory"]
-        .iter()
-        .any(|key| value(key).is_some_and(|item| item.value.contains("%(process_num)")));
+    let differs = |key: &str| value(key).is_some_and(|item| item.value.contains("%(process_num)"));
+    let differ = ["command", "environment", "directory"].into_iter().any(differs);
+    let (number, replicas) = if differ { (count, 1) } else { (1, count) };
     let mut functions = Vec::new();
-    for process in first..first + if differ { count } else { 1 } {
+    for process in first..first + number {
         let function = if differ && count > 1 {
             format!("{name}-{process}")
         } else {
@@ -179,7 +175,7 @@ fn program(
             name,
             process,
             count,
-            replicas: if differ { 1 } else { count },
+            replicas,
             directory: common.directory.clone(),
             umask: common.umask.clone(),
         };
@@ -192,11 +188,6 @@ fn program(
         functions.extend((!refused).then_some(maker.made));
     }
     (functions, report)
-}
-
-/// Says whether a text is a mask, such as `022`.
-fn is_mask(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 4 && text.bytes().all(|b| (b'0'..=b'7').contains(&b))
 }
 
 /// A function on its way.
@@ -240,48 +231,40 @@ impl SupervisordImport<'_> {
             let users = self.common.machine.users;
             users.named(&mut self.made, &mut self.report, user, field);
         }
-        if let Some(directory) = self.directory.as_deref().filter(|_| !says("directory")) {
-            self.code.places.add(directory, false);
-        }
         // The command comes last: it writes the script, which needs the directory and the mask.
         let (command, others): (Vec<&SupervisordSetting>, Vec<&SupervisordSetting>) =
             section.items.iter().partition(|item| item.key == "command");
         for item in others {
-            match self.expanded(&item.value) {
-                Ok(value) => self.item(item, &value),
-                Err(why) => self.report.refused(&item.field, &why),
-            }
+            let value = self.expanded(&item.value);
+            let taken = value.and_then(|value| self.item(item, &value));
+            refuse(&mut self.report, taken, &item.field);
         }
-        for (key, becomes, note) in ABSENT {
+        absent(ABSENT, &mut self.report, |key| {
             let is_common = key == "user" && (self.common.user.is_some() || self.common.machine.users.is_caller());
-            if !is_common && !says(key) {
-                let field = Field {
-                    name: key.to_owned(),
-                    ..section.field.clone()
-                };
-                self.report.differs(&field, becomes, note);
-            }
-        }
-        match command.last() {
-            Some(item) => self.command(item),
-            None => self.report.refused(&section.field, "the program has no `command`"),
-        }
+            (!is_common && !says(key)).then(|| Field {
+                name: key.to_owned(),
+                ..section.field.clone()
+            })
+        });
+        let Some(item) = command.last() else {
+            return self.report.refused(&section.field, "the program has no `command`");
+        };
+        let taken = self.command(item);
+        refuse(&mut self.report, taken, &item.field);
     }
 
-    fn item(&mut self, item: &SupervisordSetting, value: &str) {
+    fn item(&mut self, item: &SupervisordSetting, value: &str) -> Result<(), String> {
         let (report, field, made) = (&mut self.report, &item.field, &mut self.made);
         let truth = matches!(value.to_ascii_lowercase().as_str(), "true" | "yes" | "on" | "1");
         let boolean = truth || matches!(value.to_ascii_lowercase().as_str(), "false" | "no" | "off" | "0");
         match item.key.as_str() {
             "autostart" | "redirect_stderr" | "stopasgroup" | "killasgroup" if !boolean => {
-                report.refused(field, &format!("`{value}` is neither `true` nor `false`"));
+                return Err(format!("`{value}` is neither `true` nor `false`"));
             }
             "autorestart" if !boolean && !value.eq_ignore_ascii_case("unexpected") => {
-                report.refused(field, &format!("`{value}` is none of `true`, `false` and `unexpected`"));
+                return Err(format!("`{value}` is none of `true`, `false` and `unexpected`"));
             }
-            "process_name" | "numprocs_start" => report.works(field, ""),
             "numprocs" if self.replicas > 1 => made.works(report, "service.replicas", i64::from(self.replicas), field),
-            "numprocs" => report.works(field, ""),
             "directory" if !value.starts_with('/') => report.refused(field, NO_DIRECTORY),
             "directory" => {
                 report.works(field, "entry");
@@ -292,95 +275,50 @@ impl SupervisordImport<'_> {
                 report.works(field, "entry");
                 self.umask = Some(value.to_owned());
             }
-            "umask" => report.refused(field, "expected a mask such as `022`"),
-            "environment" => match variables(value) {
-                Ok(variables) => {
-                    for (name, value) in variables {
-                        made.manifest.set_in("env", &name, value, Some(field));
-                    }
-                    report.works(field, "env");
+            "environment" => {
+                for (name, value) in variables(value)? {
+                    made.manifest.set_in("env", &name, value, Some(field));
                 }
-                Err(why) => report.refused(field, &why),
-            },
+                report.works(field, "env");
+            }
             "user" => self.common.machine.users.named(made, report, value, field),
             "autostart" if truth => report.works(field, ""),
             "autostart" => made.differs(report, ("enabled", false), field, "`fndctl enable F` starts it"),
             "autorestart" if truth => report.works(field, "mode"),
             "autorestart" if value.eq_ignore_ascii_case("unexpected") => report.differs(field, "mode", RESTARTS),
-            "autorestart" => report.differs(
-                field,
-                "mode",
-                "a service is always started again; a script, without `mode`, runs once",
-            ),
-            "exitcodes" => report.differs(field, "mode", "fnd starts a service again after each exit code"),
-            "startsecs" | "startretries" => report.differs(
-                field,
-                "",
-                "fnd never gives up; after five ends in a minute a service is `crash-looping`",
-            ),
-            "stopsignal" if ["TERM", "SIGTERM", "15"].contains(&value) => report.works(field, ""),
-            "stopsignal" if ["KILL", "SIGKILL", "9"].contains(&value) => {
-                let note = "SIGTERM comes first, and SIGKILL at once behind it";
-                made.differs(report, ("limits.grace", "0"), field, note);
+            "stopsignal" => stop_signal(made, report, (field, value), true),
+            "stopwaitsecs" => {
+                let seconds = within(value, 1..=u32::MAX).ok_or("expected a number of seconds")?;
+                made.works(report, "limits.grace", format!("{seconds}s"), field);
             }
-            "stopsignal" => report.differs(
-                field,
-                "",
-                "fnd sends SIGTERM to every process: let the program end by it as by the other signal",
-            ),
-            "stopwaitsecs" => match value.parse::<u32>().ok().filter(|seconds| *seconds > 0) {
-                Some(seconds) => made.works(report, "limits.grace", format!("{seconds}s"), field),
-                None => report.refused(field, "expected a number of seconds"),
-            },
-            // fnd ends every process of a function in any case.
-            "stopasgroup" | "killasgroup" => report.works(field, ""),
-            "priority" => report.not_here(
-                field,
-                "functions have no order: a service is started again until it works",
-            ),
-            "redirect_stderr" => report.works(field, ""),
+            key if reported(ROWS, key, report, field) => {}
             key if key.starts_with("stdout_") || key.starts_with("stderr_") => {
                 report.not_here(field, "fnd keeps the output itself: `fndctl logs`");
             }
-            "socket" | "socket_backlog" | "socket_owner" | "socket_mode" => {
-                report.refused(field, "fnd opens no FastCGI socket for a program");
-            }
-            "serverurl" => report.not_here(field, "there is no supervisord"),
             _ => report.unknown(field, "supervisord has no such key"),
         }
+        Ok(())
     }
 
-    fn command(&mut self, item: &SupervisordSetting) {
-        let words = self
-            .expanded(&item.value)
-            .and_then(|line| split(&line).ok_or_else(|| "a quote is not closed".to_owned()));
-        let words = match words {
-            Ok(words) => words,
-            Err(why) => return self.report.refused(&item.field, &why),
-        };
-        let Some((program, arguments)) = words.split_first() else {
-            return self.report.refused(&item.field, "there is no command");
-        };
+    fn command(&mut self, item: &SupervisordSetting) -> Result<(), String> {
+        let words = split(&self.expanded(&item.value)?).ok_or("a quote is not closed")?;
+        let (program, arguments) = words.split_first().ok_or("there is no command")?;
         let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         if let Some(mask) = &self.umask {
             code.line(format!("umask {mask}"));
         }
         // supervisord looks for a name without a directory in its `PATH`, and so does bash.
-        let start = if program.starts_with('/') {
-            code.program(program, self.common.machine.scripts)
-        } else {
-            quoted(program)
-        };
+        let start = code.program(program, self.common.machine.read);
         code.places.of_command(&words.join(" "));
         if let Some(directory) = &self.directory {
-            code.line(format!("cd {} || exit", quoted(directory)));
+            code.begin_in(directory);
         }
         let arguments: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
         code.line(format!("exec {}", [&[start][..], &arguments].concat().join(" ")));
-        let copied = if code.copied() { "the script was copied; " } else { "" };
-        let notes = code.put(&mut self.made);
-        let note = format!("{copied}it runs in the sandbox, as a user of its own, with the default limits{notes}");
+        let what = "it runs in the sandbox, as a user of its own, with the default limits";
+        let note = code.put_noted(&mut self.made, what);
         self.report.differs(&item.field, "entry", &note);
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The lines of `supervisord.conf`: sections, `key=value` or `key:value`, comments, continued lines.
 
+use crate::names::is_settable;
 use crate::text::ImportText;
 use fnd_manifest::foreign::Field;
 
@@ -81,10 +82,7 @@ pub(super) fn variables(text: &str) -> Result<Vec<(String, String)>, String> {
             .split_once('=')
             .ok_or("expected `NAME=\"VALUE\"`, separated by commas")?;
         let name = name.trim();
-        let valid = !name.is_empty()
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-            && !name.starts_with("FND_");
-        if !valid || name.starts_with(|c: char| c.is_ascii_digit()) {
+        if !is_settable(name) {
             return Err(format!(
                 "`{}` is no name of a variable",
                 name.chars().take(40).collect::<String>()

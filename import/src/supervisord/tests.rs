@@ -5,12 +5,8 @@ use crate::tests::testing::{check_refused, only, row, table};
 use fnd_manifest::foreign::FieldVerdict;
 
 fn made(text: &str) -> Imported {
-    let scripts = Scripts {
-        link: false,
-        read: |_| None,
-    };
     let machine = SupervisordMachine {
-        scripts,
+        read: script::LINK,
         users: ImportedUsers::Named,
         here: "/etc/supervisor",
         host: "shop1",
@@ -36,6 +32,7 @@ fn a_program_is_a_service() {
         (manifest["env"]["A"].as_str(), manifest["limits"]["grace"].as_str()),
         (Some("1,2"), Some("20s"))
     );
+    assert_eq!(manifest["service"]["stop_signal"].as_str(), Some("QUIT"));
     assert_eq!(
         str::from_utf8(&function.files[0].bytes).unwrap(),
         "#!/usr/bin/env bash\numask 027\ncd /srv/web || exit\nexec /etc/supervisor/web --name Web 'a b' '$HOME'\n"
@@ -43,7 +40,7 @@ fn a_program_is_a_service() {
     let verdict = |name: &str| row(&imported.report, name).verdict;
     assert_eq!(
         (verdict("stopsignal"), verdict("odd"), verdict("user")),
-        (FieldVerdict::Differs, FieldVerdict::Unknown, FieldVerdict::Differs)
+        (FieldVerdict::Works, FieldVerdict::Unknown, FieldVerdict::Differs)
     );
     assert_eq!(verdict("[eventlistener:x]"), FieldVerdict::NotHere);
 }

@@ -1,17 +1,10 @@
 //! Times and durations of timers, as systemd.time(7) describes them, in the words of fnd.
 
+use crate::text::within;
 use std::time::Duration;
 
 /// Names of the days, from Sunday, which is 0.
-const DAYS: [&str; 7] = [
-    "sunday",
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-];
+const DAYS: &str = "sunday monday tuesday wednesday thursday friday saturday";
 
 /// A line of `schedule.cron`, and its time zone.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,9 +84,8 @@ fn weekdays(text: &str) -> Result<String, String> {
     let number = |name: &str| {
         // The name of a day is whole, or has three letters.
         let is = |day: &&str| name.len() >= 3 && (name.len() == 3 && day.starts_with(name) || *day == name);
-        DAYS.iter()
-            .position(is)
-            .ok_or_else(|| format!("`{name}` is no weekday and no time zone"))
+        let number = DAYS.split(' ').position(|day| is(&day));
+        number.ok_or_else(|| format!("`{name}` is no weekday and no time zone"))
     };
     let mut days = std::collections::BTreeSet::new();
     for item in text.trim_end_matches(',').split(',') {
@@ -138,10 +130,7 @@ fn date(text: &str) -> Result<(String, String), String> {
 fn component(text: &str, name: &str, least: u32, most: u32) -> Result<String, String> {
     let wrong = |text: &str| format!("{name}: `{text}` is no number from {least} to {most}");
     let number = |text: &str| {
-        let number = text
-            .parse::<u32>()
-            .ok()
-            .filter(|number| text.len() <= 4 && (least..=most).contains(number));
+        let number = within(text, least..=most).filter(|_| text.len() <= 4);
         number.ok_or_else(|| wrong(text))
     };
     let item = |item: &str| -> Result<String, String> {
@@ -159,12 +148,7 @@ fn component(text: &str, name: &str, least: u32, most: u32) -> Result<String, St
             None if step.is_some() => (number(range)?, most),
             None => return number(range).map(|number| number.to_string()),
         };
-        let step = step.map_or(Ok(1), |step| {
-            step.parse::<u32>()
-                .ok()
-                .filter(|step| *step > 0)
-                .ok_or_else(|| wrong(step))
-        })?;
+        let step = step.map_or(Ok(1), |step| within(step, 1..=u32::MAX).ok_or_else(|| wrong(step)))?;
         Ok(match () {
             () if from > to => return Err(format!("{name}: `{item}` goes backwards")),
             () if step > to - from => from.to_string(),

@@ -2,58 +2,56 @@
 
 use super::parse::{UnitSetting, words};
 use super::unit::UnitImport;
+use fnd_manifest::schema::TextKind;
 
 /// Takes the variables of a line over.
-pub(super) fn environment(maker: &mut UnitImport<'_>, item: &UnitSetting) {
-    let words = match words(&item.value) {
-        Ok(words) => words,
-        Err(why) => return maker.report.refused(&item.field, &why),
-    };
-    for word in words {
+///
+/// # Errors
+/// The line has no words.
+pub(super) fn environment(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<(), String> {
+    for word in words(&item.value)? {
         match maker.specifiers.fill(&word) {
             Ok(pair) => variable(maker, item, &pair),
             Err(why) => maker.report.refused(&item.field, &why),
         }
     }
+    Ok(())
 }
 
 fn variable(maker: &mut UnitImport<'_>, item: &UnitSetting, pair: &str) {
-    let valid = |name: &str| {
-        name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.starts_with(|c: char| c.is_ascii_digit())
-    };
-    match pair.split_once('=').filter(|(name, _)| !name.is_empty() && valid(name)) {
+    match pair.split_once('=').filter(|(name, _)| TextKind::Variable.holds(name)) {
         Some((name, _)) if name.starts_with("FND_") => maker
             .report
             .refused(&item.field, "fnd itself sets variables with names like this"),
-        Some((name, value)) => {
-            maker.made.manifest.set_in("env", name, value, Some(&item.field));
-            maker.report.works(&item.field, &format!("env.{name}"));
+        Some((name, value)) => maker
+            .made
+            .works(&mut maker.report, &format!("env.{name}"), value, &item.field),
+        None => {
+            let shown: String = pair.chars().take(40).collect();
+            maker
+                .report
+                .refused(&item.field, &format!("`{shown}` is no `NAME=VALUE`"));
         }
-        None => maker.report.refused(
-            &item.field,
-            &format!("`{}` is no `NAME=VALUE`", pair.chars().take(40).collect::<String>()),
-        ),
     }
 }
 
 /// Reads the file now: its variables become `[env]`, or secrets, if not everybody may read the file.
-pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) {
+///
+/// # Errors
+/// The file cannot be read.
+pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<(), String> {
     // With `-` the unit starts without the file, too (systemd.exec(5)).
     let lenient = item.value.starts_with('-');
-    let path = match maker.specifiers.fill(item.value.trim_start_matches('-')) {
-        Ok(path) => path,
-        Err(why) => return maker.report.refused(&item.field, &why),
-    };
-    let Some((text, public)) = (maker.read)(&path) else {
-        return if lenient {
-            maker.report.differs(
-                &item.field,
-                "",
-                "the file is not there now; fnd does not look for it again",
-            );
-        } else {
-            maker.report.refused(&item.field, &format!("`{path}` cannot be read: import the unit where the file is, or write `-` before the path if the unit starts without it, too"));
-        };
+    let path = maker.specifiers.fill(item.value.trim_start_matches('-'))?;
+    let Some((text, public)) = (maker.machine.read)(&path) else {
+        if lenient {
+            let note = "the file is not there now; fnd does not look for it again";
+            maker.report.differs(&item.field, "", note);
+            return Ok(());
+        }
+        return Err(format!(
+            "`{path}` cannot be read: import the unit where the file is, or write `-` before the path if the unit starts without it, too"
+        ));
     };
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with(['#', ';']) {
@@ -73,6 +71,7 @@ pub(super) fn environment_file(maker: &mut UnitImport<'_>, item: &UnitSetting) {
             }
         }
     }
+    Ok(())
 }
 
 /// Returns the value of a line of a file (systemd.exec(5)); nothing if it goes on in the next line. Other than in `Environment=`,

@@ -1,8 +1,8 @@
 //! `ExecStart=` and its like, as commands of bash.
 
 use super::parse::{Specifiers, words};
-use crate::script::quoted;
-use crate::script::{ScriptCode, Scripts};
+use crate::script::{ReadScript, ScriptCode, quoted};
+use fnd_manifest::schema::TextKind;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Exec {
@@ -27,14 +27,11 @@ pub(super) struct Exec {
 pub(super) fn commands(value: &str, specifiers: &Specifiers) -> Result<Vec<Exec>, String> {
     let words = words(value)?;
     let parts = words.split(|word| word == ";").filter(|part| !part.is_empty());
-    let commands: Result<Vec<Exec>, String> = parts.map(|part| command(part, specifiers)).collect();
-    commands.and_then(|commands| {
-        if commands.is_empty() {
-            Err("there is no command".to_owned())
-        } else {
-            Ok(commands)
-        }
-    })
+    let commands: Vec<Exec> = parts.map(|part| command(part, specifiers)).collect::<Result<_, _>>()?;
+    if commands.is_empty() {
+        return Err("there is no command".to_owned());
+    }
+    Ok(commands)
 }
 
 fn command(words: &[String], specifiers: &Specifiers) -> Result<Exec, String> {
@@ -63,7 +60,9 @@ fn command(words: &[String], specifiers: &Specifiers) -> Result<Exec, String> {
             specifiers.fill(word)?
         };
         // `$NAME` as a word of its own is split into words, `${NAME}` is not (systemd.service(5)).
-        let name = word.strip_prefix('$').filter(|name| is_name(name) && expands);
+        let name = word
+            .strip_prefix('$')
+            .filter(|name| TextKind::Variable.holds(name) && expands);
         splits |= name.is_some();
         arguments.push(match name {
             Some(name) => format!("${{{name}-}}"),
@@ -83,13 +82,9 @@ fn command(words: &[String], specifiers: &Specifiers) -> Result<Exec, String> {
 
 impl Exec {
     /// Returns the command; one that replaces the script where it is the `last`.
-    pub(super) fn render(&self, code: &mut ScriptCode, scripts: Scripts, last: bool) -> String {
+    pub(super) fn render(&self, code: &mut ScriptCode, script: ReadScript, last: bool) -> String {
         code.places.of_command(&self.line);
-        let program = if self.program.starts_with('/') {
-            code.program(&self.program, scripts)
-        } else {
-            quoted(&self.program)
-        };
+        let program = code.program(&self.program, script);
         let words = [&[program][..], &self.arguments].concat().join(" ");
         match (&self.zeroth, last) {
             (Some(zeroth), true) => format!("exec -a {} {words}", quoted(zeroth)),
@@ -99,11 +94,6 @@ impl Exec {
             (None, false) => words,
         }
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-    !text.is_empty() && text.bytes().all(valid) && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Returns a word with `${NAME}` as bash reads it; `$$` is a `$`.
@@ -118,7 +108,7 @@ fn expanded(word: &str) -> String {
     };
     while let Some(c) = rest.chars().next() {
         let name = rest.strip_prefix("${").and_then(|inner| inner.split_once('}'));
-        if let Some((name, behind)) = name.filter(|(name, _)| is_name(name)) {
+        if let Some((name, behind)) = name.filter(|(name, _)| TextKind::Variable.holds(name)) {
             flush(&mut literal, &mut text);
             text.push_str(&format!("\"${{{name}-}}\""));
             rest = behind;
@@ -137,15 +127,12 @@ fn expanded(word: &str) -> String {
 mod tests {
     use super::*;
 
-    const NONE: Scripts = Scripts {
-        link: true,
-        read: |_| None,
-    };
-
     fn rendered(value: &str) -> String {
         let commands = commands(value, &Specifiers::default()).unwrap();
         let mut code = ScriptCode::new("/bin/bash");
-        let lines = commands.iter().map(|exec| exec.render(&mut code, NONE, false));
+        let lines = commands
+            .iter()
+            .map(|exec| exec.render(&mut code, crate::script::LINK, false));
         lines.collect::<Vec<_>>().join(" && ")
     }
 

@@ -2,20 +2,19 @@
 
 use super::make::make;
 use super::unit::{SystemdMachine, Unit};
-use super::{ImportText, ImportedNames, ImportedUsers, Scripts};
+use super::{ImportText, ImportedNames, ImportedUsers};
 use crate::Imported;
+use crate::script::LINK;
 
 /// Makes a function of a service, and of a timer if there is one, without looking at files.
 pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
     let unit = |name: &str, text: &str| Unit {
         name: name.to_owned(),
-        texts: vec![ImportText::new(name, text)],
+        text: ImportText::new(name, text),
+        drop_ins: Vec::new(),
     };
     let machine = SystemdMachine {
-        scripts: Scripts {
-            link: false,
-            read: |_| None,
-        },
+        script: LINK,
         users: ImportedUsers::OwnForRoot,
         user: "root",
         read: &|path| (path.len() % 2 == 0).then(|| (format!("A={path}"), path.len() % 4 == 0)),
@@ -27,7 +26,6 @@ pub(crate) fn made(service: &str, timer: Option<&str>) -> Imported {
     Imported {
         functions: made.into_iter().collect(),
         report,
-        head: "x".to_owned(),
-        ..Imported::default()
+        ..Imported::new("x".to_owned())
     }
 }

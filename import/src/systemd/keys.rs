@@ -2,6 +2,7 @@
 //! not here is misspelt.
 
 use crate::names::lists;
+use crate::rows::KeyTexts;
 
 /// The settings of `[Service]`.
 const SERVICE: &str = "\
@@ -55,6 +56,74 @@ const UNIT: &str = "\
 /// The settings of `[Install]`.
 const INSTALL: &str = "Alias Also DefaultInstance RequiredBy UpheldBy WantedBy";
 
+/// The rows of settings of `[Service]` whose value does not matter.
+pub(super) const SERVICE_ROWS: KeyTexts = fnd_manifest::texts! {
+    "works CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting BlockIOAccounting SyslogIdentifier \
+     SyslogFacility SyslogLevel GuessMainPID PIDFile NonBlocking": "",
+    "differs CapabilityBoundingSet DeviceAllow DevicePolicy IPAddressAllow IPAddressDeny MemoryDenyWriteExecute \
+     RestrictAddressFamilies RestrictFileSystems SystemCallArchitectures SystemCallErrorNumber SystemCallFilter":
+        "the sandbox has a list of its own for every function (docs/sandbox.md)",
+    "not-here StandardOutput StandardError StandardInput TTYPath":
+        "fnd keeps the output itself (`fndctl logs`); redirect it in the script if a file needs it",
+    "differs StateDirectory": "$STATE_DIRECTORY is a directory of the function's own: copy the files there",
+    "differs CacheDirectory": "$CACHE_DIRECTORY is a directory of the function's own: copy the files there",
+    "not-here RuntimeDirectory LogsDirectory ConfigurationDirectory":
+        "a function has `$STATE_DIRECTORY`, `$CACHE_DIRECTORY` and `$TMPDIR`",
+    "not-here LoadCredential LoadCredentialEncrypted SetCredential SetCredentialEncrypted ImportCredential":
+        "give fnd the secret (`fndctl secret set`), and name it in `secrets`: the script finds it in `$CREDENTIALS_DIRECTORY`, too",
+    "not-here AmbientCapabilities": "a function has no capabilities, and no port below 1024",
+    "not-here RemainAfterExit": "the state of a function is that of its last run",
+    "not-here SuccessExitStatus RestartPreventExitStatus RestartForceExitStatus":
+        "0 is success; for others, write it in the script, or use `retry.not_on_exit`",
+    "not-here WatchdogSec NotifyAccess BusName Sockets FileDescriptorStoreMax":
+        "fnd takes no messages of a service: use `[service] ready`",
+    "not-here LogRateLimitIntervalSec LogRateLimitBurst LogLevelMax": "`limits.output` and `[logs]` bound the output",
+    "refused RootDirectory RootImage":
+        "its programs are those of another root: name the program with its path on this machine",
+    "not-here PassEnvironment UnsetEnvironment": "a function gets only what its manifest says",
+    "not-here ExecStop ExecStopPost":
+        "fnd runs nothing after the end: write it into the script, behind the command or in a `trap`",
+    "not-here ExecReload": "fnd sends no signal for a reload: a saved function is started anew",
+    "differs RestartSteps": "the pause doubles up to `retry.max_interval`",
+    "not-here SendSIGKILL FinalKillSignal SendSIGHUP": "after `limits.grace` fnd sends SIGKILL",
+};
+
+/// The rows of the values of `Type=`.
+pub(super) const TYPES: KeyTexts = fnd_manifest::texts! {
+    "works:mode simple exec idle oneshot": "",
+    "differs:mode notify notify-reload dbus": "fnd takes it for ready when it has started; `[service] ready` asks it",
+    // A wrapper could wait until every process has ended. But a program that forks into the background closes its output, writes
+    // to `/run` and changes its user, which the sandbox forbids: it would only seem to be taken over.
+    "refused forking":
+        "fnd takes the end of the first process for the end of the service, and then ends the others: start the program \
+         with its option to stay in the foreground (its manual names it), and write `Type=simple`",
+};
+
+/// The rows of settings of `[Timer]`.
+pub(super) const TIMER: KeyTexts = fnd_manifest::texts! {
+    "works Unit": "",
+    "not-here RandomizedOffsetSec":
+        "`H` in `cron` is a number of this function and host; `jitter` is another delay for each run",
+    "not-here FixedRandomDelay": "the delay of each run is another one; `H` in `cron` is fixed for a host",
+    "not-here WakeSystem": "fnd does not wake the machine; `catch_up` makes up for the run",
+    "not-here RemainAfterElapse DeferReactivation": "a schedule stays while its function exists",
+    "refused OnClockChange OnTimezoneChange": "fnd runs nothing when the clock or the zone changes",
+};
+
+/// The rows of settings of `[Unit]`.
+pub(super) const UNIT_ROWS: KeyTexts = fnd_manifest::texts! {
+    "works Documentation SourcePath": "",
+    "not-here OnFailure": "name a function in `[hooks] on_failure`, or use `[alert]`",
+    "not-here OnSuccess": "name a function in `[hooks] on_success`",
+};
+
+/// Settings without which systemd does something else than fnd.
+pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
+    "Restart service": "without it systemd leaves a service that has ended; fnd starts it again",
+    "RestartSec retry.interval": "systemd waits 100ms each time; fnd waits 1s, and longer each time",
+    "StartLimitBurst": "after five starts in ten seconds systemd gives up; fnd never does",
+};
+
 /// Says whether systemd knows a setting.
 pub(super) fn is_known(section: &str, key: &str) -> bool {
     let names = match section {
@@ -70,6 +139,7 @@ pub(super) fn is_known(section: &str, key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::testing::check_rows;
 
     #[test]
     fn a_misspelt_setting_is_none() {
@@ -90,5 +160,10 @@ mod tests {
         ] {
             assert!(!is_known(section, key), "{section} {key}");
         }
+    }
+
+    #[test]
+    fn rows_have_verdicts() {
+        check_rows(&[SERVICE_ROWS, UNIT_ROWS, TIMER, TYPES]);
     }
 }

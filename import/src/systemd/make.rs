@@ -6,7 +6,8 @@ use super::unit::{SystemdMachine, Unit, UnitImport, UnitStep};
 use super::values::truth;
 use super::{keys, service};
 use crate::names::lists;
-use crate::script::{ScriptCode, Scripts, quoted};
+use crate::rows::{absent, refuse, reported, table};
+use crate::script::{ScriptCode, quoted};
 use crate::text::ImportText;
 use fnd_manifest::foreign::{ConversionReport, MadeManifest};
 use fnd_wire::units::print_duration;
@@ -38,21 +39,10 @@ pub(super) fn make(
     let user = last("User").map_or(machine.user, |(user, _)| user);
     specifiers.user = specifiers.fill(user).unwrap_or_default();
     specifiers.home = (machine.home)(&specifiers.user);
-    if let Some((kind, field)) = kind {
-        match kind {
-            "simple" | "exec" | "idle" | "oneshot" => report.works(field, "mode"),
-            "notify" | "notify-reload" | "dbus" => {
-                report.differs(field, "mode", "fnd takes it for ready when it has started; `[service] ready` asks it");
-            }
-            // A wrapper could wait until every process has ended. But a program that forks into the background closes its
-            // output, writes to `/run` and changes its user, which the sandbox forbids: it would only seem to be taken over.
-            "forking" => report.refused(
-                field,
-                "fnd takes the end of the first process for the end of the service, and then ends the others: start the program \
-                 with its option to stay in the foreground (its manual names it), and write `Type=simple`",
-            ),
-            _ => report.refused(field, &format!("`{kind}` is no type of a service")),
-        }
+    if let Some((kind, field)) = kind
+        && !reported(keys::TYPES, kind, &mut report, field)
+    {
+        report.refused(field, &format!("`{kind}` is no type of a service"));
     }
     let mut maker = UnitImport {
         made: MadeManifest::new(name),
@@ -62,8 +52,7 @@ pub(super) fn make(
         // A unit that a timer starts is a script: it is not kept running.
         service: timer.is_none() && kind.is_none_or(|(kind, _)| kind != "oneshot"),
         starts: timer.is_none() && kind.is_some_and(|(kind, _)| kind == "oneshot"),
-        users: machine.users,
-        read: machine.read,
+        machine,
         steps: Vec::new(),
         directory: None,
         umask: None,
@@ -75,26 +64,24 @@ pub(super) fn make(
     for item in &settings {
         maker.item(item);
     }
-    if let Some(text) = unit.texts.first() {
-        maker.absent(&settings, text);
-    }
+    maker.absent(&settings, &unit.text);
     // A manager of the system starts a unit that names no user as root (systemd.exec(5)).
     let has_user = settings.iter().any(|item| {
         item.section == "Service" && (item.key == "User" || item.key == "DynamicUser" && truth(&item.value) == Ok(true))
     });
-    if let Some(text) = unit.texts.first().filter(|_| !has_user) {
-        machine.users.root(&mut maker.report, &text.whole("User="));
+    if !has_user {
+        machine.users.root(&mut maker.report, &unit.text.whole("User="));
     }
     if let Some(timer) = timer {
         maker.timer(timer);
     }
-    maker.finish(unit, machine.scripts)
+    maker.finish(unit)
 }
 
 /// Returns the settings of a unit that count.
 fn settings(unit: &Unit, report: &mut ConversionReport) -> Vec<UnitSetting> {
     let mut all = Vec::new();
-    for text in &unit.texts {
+    for text in unit.texts() {
         let (items, bad) = items(text);
         all.extend(items);
         for (field, why) in bad {
@@ -124,7 +111,10 @@ impl UnitImport<'_> {
     fn item(&mut self, item: &UnitSetting) {
         let (report, field) = (&mut self.report, &item.field);
         match (item.section.as_str(), item.key.as_str()) {
-            ("Service", _) => service::item(self, item),
+            ("Service", _) => {
+                let taken = service::item(self, item);
+                refuse(&mut self.report, taken, field);
+            }
             ("Unit", "Description") => match self.specifiers.fill(&item.value) {
                 Ok(text) => self.made.works(report, "description", text, field),
                 Err(why) => report.not_here(field, &why),
@@ -143,19 +133,11 @@ impl UnitImport<'_> {
                     .manifest
                     .push("schedule", [("at", Value::from("boot"), Some(field.clone()))]);
             }
-            ("Unit", "Documentation" | "SourcePath") | ("Install", "WantedBy" | "RequiredBy" | "UpheldBy") => {
-                report.works(field, "");
-            }
-            ("Unit", "OnFailure") => {
-                report.not_here(field, "name a function in `[hooks] on_failure`, or use `[alert]`");
-            }
-            ("Unit", "OnSuccess") => report.not_here(field, "name a function in `[hooks] on_success`"),
+            ("Install", "WantedBy" | "RequiredBy" | "UpheldBy") => report.works(field, ""),
+            ("Unit", key) if reported(keys::UNIT_ROWS, key, report, field) => {}
             ("Unit", key) if key.starts_with("StartLimit") => {
-                report.differs(
-                    field,
-                    "",
-                    "fnd never gives up; after five ends in a minute a service is `crash-looping`",
-                );
+                let note = "fnd never gives up; after five ends in a minute a service is `crash-looping`";
+                report.differs(field, "", note);
             }
             ("Unit", key) if key.starts_with("Condition") || key.starts_with("Assert") => {
                 report.not_here(field, "test it in the script, for example `[ -e /FILE ] || exit 0`");
@@ -178,30 +160,14 @@ impl UnitImport<'_> {
         let has = |key: &str| settings.iter().any(|item| item.key == key);
         let restarts = settings.iter().rfind(|item| item.key == "Restart");
         let restarts = restarts.is_some_and(|item| item.value != "no");
-        for (key, becomes, note, counts) in [
-            (
-                "Restart",
-                "service",
-                "without it systemd leaves a service that has ended; fnd starts it again",
-                true,
-            ),
-            (
-                "RestartSec",
-                "retry.interval",
-                "systemd waits 100ms each time; fnd waits 1s, and longer each time",
-                restarts,
-            ),
-            (
-                "StartLimitBurst",
-                "",
-                "after five starts in ten seconds systemd gives up; fnd never does",
-                restarts && !has("StartLimitIntervalSec") && !has("StartLimitInterval"),
-            ),
-        ] {
-            if self.service && counts && !has(key) {
-                self.report.differs(&text.whole(&format!("{key}=")), becomes, note);
-            }
-        }
+        absent(keys::ABSENT, &mut self.report, |key| {
+            let counts = match key {
+                "Restart" => true,
+                "RestartSec" => restarts,
+                _ => restarts && !has("StartLimitIntervalSec") && !has("StartLimitInterval"),
+            };
+            (self.service && counts && !has(key)).then(|| text.whole(&format!("{key}=")))
+        });
         // Nothing has started the unit by itself: neither a timer nor a boot.
         if std::mem::take(&mut self.starts) {
             let note = "nothing starts the unit by itself; it runs by `fndctl invoke` only";
@@ -215,7 +181,10 @@ impl UnitImport<'_> {
         let mut timer = UnitTimer::default();
         for item in &settings {
             match item.section.as_str() {
-                "Timer" => timer.item(self, item),
+                "Timer" => {
+                    let taken = timer.item(self, item);
+                    refuse(&mut self.report, taken, &item.field);
+                }
                 // The service has its own description.
                 "Unit" if item.key == "Description" => self.report.works(&item.field, ""),
                 _ => self.item(item),
@@ -223,12 +192,9 @@ impl UnitImport<'_> {
         }
         match settings.iter().find(|item| item.section == "Timer") {
             Some(first) => timer.put(self, first),
-            None => {
-                let field = unit.texts.first().map(|text| text.whole("[Timer]"));
-                field
-                    .iter()
-                    .for_each(|field| self.report.refused(field, "the timer has no time"));
-            }
+            None => self
+                .report
+                .refused(&unit.text.whole("[Timer]"), "the timer has no time"),
         }
     }
 
@@ -241,30 +207,25 @@ impl UnitImport<'_> {
                 .refused(&item.field, "a line of the file is no `NAME=VALUE`");
         }
         let secret = format!("{}-{}", self.made.name, name.to_ascii_lowercase().replace('_', "-"));
-        let table = [("secret", Value::from(secret.as_str())), ("as", Value::from("env"))];
-        let table = table.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        self.made
-            .manifest
-            .set_in("secrets", name, Value::Table(table), Some(&item.field));
+        let table = table([("secret", secret.as_str()), ("as", "env")]);
+        self.made.manifest.set_in("secrets", name, table, Some(&item.field));
         let note = format!("not everybody may read the file, so `{name}` is a secret: `fndctl secret set {secret}`");
         self.report.differs(&item.field, &format!("secrets.{name}"), &note);
         self.made.secrets.push((secret, value.as_bytes().to_vec()));
     }
 
-    fn finish(mut self, unit: &Unit, scripts: Scripts) -> (Option<MadeManifest>, ConversionReport) {
+    fn finish(mut self, unit: &Unit) -> (Option<MadeManifest>, ConversionReport) {
         // The sort is stable: commands of one key stay in their order.
         self.steps.sort_by_key(|(step, ..)| *step);
         let starts = self.steps.iter().filter(|(step, ..)| *step == UnitStep::Start).count();
-        let whole = unit.texts.first().map(|text| text.whole("ExecStart="));
-        match (starts, whole) {
-            (0, Some(field)) if !self.report.is_refused() => {
-                self.report.refused(&field, "the unit has no `ExecStart=`");
-            }
-            (2.., Some(field)) if self.service => self.report.refused(&field, "only `Type=oneshot` may have several"),
+        let field = unit.text.whole("ExecStart=");
+        match starts {
+            0 if !self.report.is_refused() => self.report.refused(&field, "the unit has no `ExecStart=`"),
+            2.. if self.service => self.report.refused(&field, "only `Type=oneshot` may have several"),
             _ => {}
         }
         self.keys();
-        self.script(scripts);
+        self.script();
         let refused = self.report.is_refused();
         ((!refused).then_some(self.made), self.report)
     }
@@ -298,7 +259,7 @@ impl UnitImport<'_> {
     }
 
     /// Writes the script: its directory, and the commands in their order.
-    fn script(&mut self, scripts: Scripts) {
+    fn script(&mut self) {
         let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
         if self.steps.iter().any(|(_, exec, _)| exec.splits) {
             // A variable without quotes is split into words, but systemd does not expand patterns in it, as a shell
@@ -320,7 +281,7 @@ impl UnitImport<'_> {
         for (number, (step, exec, _)) in self.steps.iter().enumerate() {
             // The last command replaces the shell: it gets the signals, and its exit code is that of the run.
             let last = number + 1 == count && !exec.lenient;
-            let command = exec.render(&mut code, scripts, last);
+            let command = exec.render(&mut code, self.machine.script, last);
             code.line(match step {
                 _ if last => command,
                 _ if exec.lenient => format!("{command} || true"),
@@ -329,13 +290,11 @@ impl UnitImport<'_> {
                 _ => format!("{command} || exit"),
             });
         }
-        let copied = if code.copied() { "the script was copied; " } else { "" };
-        let notes = code.put(&mut self.made);
+        let what = "it runs in the sandbox, with the default limits where the unit has none";
+        let note = code.put_noted(&mut self.made, what);
         let mut first = true;
         for (step, _, field) in &self.steps {
             if *step == UnitStep::Start && std::mem::take(&mut first) {
-                let note =
-                    format!("{copied}it runs in the sandbox, with the default limits where the unit has none{notes}");
                 self.report.differs(field, "entry", &note);
             } else {
                 self.report.works(field, "entry");

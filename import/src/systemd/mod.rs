@@ -30,7 +30,7 @@ mod values;
 
 use super::Imported;
 use super::names::ImportedNames;
-use super::script::{self, Scripts};
+use super::script;
 use super::text::ImportText;
 use super::users::ImportedUsers;
 use crate::failure::{FailureKind, ImportFailure};
@@ -46,13 +46,8 @@ pub(super) fn seconds(text: &str) -> Option<Duration> {
 }
 
 /// Directories of units; the first one that has a unit counts (systemd.unit(5)).
-const SYSTEM: [&str; 5] = [
-    "/etc/systemd/system",
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-    "/lib/systemd/system",
-];
+const SYSTEM: &str = "\
+    /etc/systemd/system /run/systemd/system /usr/local/lib/systemd/system /usr/lib/systemd/system /lib/systemd/system";
 
 /// # Errors
 /// One of them cannot be read.
@@ -66,10 +61,7 @@ pub fn import(units: &[String], link: bool, users: ImportedUsers) -> Result<Impo
         "root".to_owned()
     };
     let machine = SystemdMachine {
-        scripts: Scripts {
-            link,
-            read: script::read,
-        },
+        script: script::reader(link),
         users,
         user: &caller,
         read: &variables,
@@ -84,10 +76,7 @@ pub fn import(units: &[String], link: bool, users: ImportedUsers) -> Result<Impo
         },
     };
     let directories = directories(own);
-    let mut imported = Imported {
-        head: format!("Made of {} by `fndctl import systemd`.", units.join(", ")),
-        ..Imported::default()
-    };
+    let mut imported = Imported::new(format!("Made of {} by `fndctl import systemd`.", units.join(", ")));
     let mut names = ImportedNames::default();
     for given in units {
         let unit = unit(given, &directories)?;
@@ -107,7 +96,7 @@ pub fn import(units: &[String], link: bool, users: ImportedUsers) -> Result<Impo
 }
 
 fn directories(own: bool) -> Vec<PathBuf> {
-    let mut directories: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
+    let mut directories: Vec<PathBuf> = SYSTEM.split(' ').map(PathBuf::from).collect();
     if own {
         let config = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
         let config = config.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
@@ -150,14 +139,13 @@ fn unit(given: &str, directories: &[PathBuf]) -> Result<Unit, ImportFailure> {
         let message = format!("there is no unit `{given}`");
         return Err(ImportFailure::new(FailureKind::NoSuchThing, message).help("name the path of its file"));
     };
-    let shown = found.strip_prefix(".").unwrap_or(&found);
-    let mut texts = vec![ImportText::read(shown)?];
-    for path in drop_ins(name, template.as_deref(), &found, directories) {
-        texts.push(ImportText::read(&path)?);
-    }
+    let text = ImportText::read(found.strip_prefix(".").unwrap_or(&found))?;
+    let drop_ins = drop_ins(name, template.as_deref(), &found, directories);
+    let drop_ins: Result<Vec<ImportText>, ImportFailure> = drop_ins.iter().map(|path| ImportText::read(path)).collect();
     Ok(Unit {
         name: name.to_owned(),
-        texts,
+        text,
+        drop_ins: drop_ins?,
     })
 }
 
@@ -167,18 +155,10 @@ fn drop_ins(name: &str, template: Option<&str>, found: &Path, directories: &[Pat
     let beside = found.parent().map(Path::to_owned);
     for directory in beside.iter().chain(directories) {
         for unit in std::iter::once(name).chain(template) {
-            let entries = directory.join(format!("{unit}.d")).read_dir();
-            for path in entries
-                .into_iter()
-                .flatten()
-                .filter_map(Result::ok)
-                .map(|entry| entry.path())
-            {
-                if let Some(file) = path
-                    .file_name()
-                    .filter(|_| path.extension().is_some_and(|end| end == "conf"))
-                {
-                    files.entry(file.to_owned()).or_insert_with(|| path.clone());
+            let entries = directory.join(format!("{unit}.d")).read_dir().into_iter().flatten();
+            for entry in entries.flatten() {
+                if entry.path().extension().is_some_and(|end| end == "conf") {
+                    files.entry(entry.file_name()).or_insert_with(|| entry.path());
                 }
             }
         }
@@ -188,8 +168,10 @@ fn drop_ins(name: &str, template: Option<&str>, found: &Path, directories: &[Pat
 
 /// Returns the service that a timer starts: the one that it names, or the one with its name.
 fn started(timer: &Unit, stem: &str, given: &str, directories: &[PathBuf]) -> Result<Unit, ImportFailure> {
-    let mut items = timer.texts.iter().flat_map(|text| parse::items(text).0);
-    let named = items.rfind(|item| item.section == "Timer" && item.key == "Unit");
+    let items = timer.texts().flat_map(|text| parse::items(text).0);
+    let named = items
+        .filter(|item| item.section == "Timer" && item.key == "Unit")
+        .last();
     let service = named.map_or_else(|| format!("{stem}.service"), |item| item.value);
     match given.rsplit_once('/') {
         Some((directory, _)) => {

@@ -29,7 +29,7 @@ pub(super) fn items(text: &ImportText) -> (Vec<UnitSetting>, Vec<(Field, String)
     let mut lines = text.lines.iter().enumerate();
     while let Some((index, content)) = lines.next() {
         let trimmed = content.trim();
-        if is_comment(trimmed) {
+        if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
             continue;
         }
         if let Some(name) = trimmed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -69,10 +69,6 @@ pub(super) fn items(text: &ImportText) -> (Vec<UnitSetting>, Vec<(Field, String)
     (items, bad)
 }
 
-fn is_comment(line: &str) -> bool {
-    line.is_empty() || line.starts_with(['#', ';'])
-}
-
 /// Splits settings into those that count and those that a later line replaces.
 pub(super) fn effective(items: Vec<UnitSetting>) -> (Vec<UnitSetting>, Vec<UnitSetting>) {
     use std::collections::BTreeMap;
@@ -90,15 +86,9 @@ pub(super) fn effective(items: Vec<UnitSetting>) -> (Vec<UnitSetting>, Vec<UnitS
         let first = from.get(&(item.section.clone(), item.key.clone()));
         first.is_none_or(|first| index >= *first)
     };
-    let (mut kept, mut replaced) = (Vec::new(), Vec::new());
-    for (index, item) in items.into_iter().enumerate() {
-        if counts(index, &item) {
-            kept.push(item);
-        } else {
-            replaced.push(item);
-        }
-    }
-    (kept, replaced)
+    let mut indexes = 0..;
+    let counts = |item: &UnitSetting| indexes.next().is_some_and(|index| counts(index, item));
+    items.into_iter().partition(counts)
 }
 
 /// Splits a value into words, with quotes and escapes as in systemd.service(5).

@@ -1,14 +1,16 @@
 //! The settings of `[Service]`.
 
-use super::calendar;
 use super::environment::{environment, environment_file};
 use super::exec::commands;
-use super::keys;
 use super::limits::limit;
 use super::parse::{UnitSetting, words};
 use super::unit::{UnitImport, UnitStep};
 use super::values::{duration, truth};
+use super::{calendar, keys};
 use crate::names::lists;
+use crate::rows::{RESTARTS, reported};
+use crate::script::is_mask;
+use crate::stop_signal::stop_signal;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 use toml::Value;
@@ -20,179 +22,94 @@ const PROTECTIONS: &str = "\
     ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc ProtectSystem RemoveIPC \
     RestrictNamespaces RestrictRealtime RestrictSUIDSGID";
 
-/// Protections for which the sandbox has no key of its own.
-const FILTERS: &str = "\
-    CapabilityBoundingSet DeviceAllow DevicePolicy IPAddressAllow IPAddressDeny MemoryDenyWriteExecute \
-    RestrictAddressFamilies RestrictFileSystems SystemCallArchitectures SystemCallErrorNumber SystemCallFilter";
-
-/// Settings that change nothing in what runs.
-const BOOKKEEPING: &str = "\
-    CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting BlockIOAccounting SyslogIdentifier \
-    SyslogFacility SyslogLevel GuessMainPID PIDFile NonBlocking";
-
 /// Takes a setting over.
-pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) {
+///
+/// # Errors
+/// Why it is refused.
+pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<(), String> {
     let key = item.key.as_str();
-    if exec(maker, item) || limit(maker, item) || sandbox(maker, item) || restart(maker, item) {
-        return;
+    if exec(maker, item)? || limit(maker, item)? || sandbox(maker, item)? || restart(maker, item)? {
+        return Ok(());
     }
     let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
-    let filled = maker.specifiers.fill(value);
     match key {
         "Type" => {} // decided before
-        "Environment" => environment(maker, item),
-        "EnvironmentFile" => environment_file(maker, item),
-        "Group" | "SupplementaryGroups" if maker.users.is_caller() => {
+        "Environment" => environment(maker, item)?,
+        "EnvironmentFile" => environment_file(maker, item)?,
+        "Group" | "SupplementaryGroups" if maker.machine.users.is_caller() => {
             report.not_here(field, "functions of your own fnd run as you");
         }
-        "User" => match filled {
-            Ok(user) => maker.users.named(&mut maker.made, report, &user, field),
-            Err(why) => report.refused(field, &why),
-        },
+        "User" => {
+            let user = maker.specifiers.fill(value)?;
+            maker.machine.users.named(&mut maker.made, report, &user, field);
+        }
         "Group" | "SupplementaryGroups" => {
-            let groups = match filled {
-                Ok(groups) => groups,
-                Err(why) => return report.refused(field, &why),
-            };
+            let groups = maker.specifiers.fill(value)?;
             // The group of root is not taken over, as its user is not, and fnd never gives the id of `nogroup` to a function.
             let left_out = ["root", "nogroup"];
             let others = groups.split_whitespace().filter(|group| !left_out.contains(group));
             let others: Vec<&str> = others.collect();
             if others.is_empty() {
-                return report.not_here(
-                    field,
-                    "the groups `root` and `nogroup` are not taken over: the function has a group of its own",
-                );
+                let why = "the groups `root` and `nogroup` are not taken over: the function has a group of its own";
+                report.not_here(field, why);
+                return Ok(());
             }
             maker.groups.extend(others.into_iter().map(Value::from));
             let note = "fnd.toml must allow each group: `allow` in `[users]`";
             let groups = Value::Array(maker.groups.clone());
             maker.made.differs(report, ("sandbox.groups", groups), field, note);
         }
-        "WorkingDirectory" => match filled {
-            Ok(directory) => {
-                // With `-` the unit starts also without the directory, and `~` is the home of its user (systemd.exec(5)).
-                let lenient = directory.starts_with('-');
-                let directory = directory.trim_start_matches('-');
-                let directory = if directory == "~" { "$HOME" } else { directory };
-                maker.code.places.add(directory, false);
-                maker.directory = Some((directory.to_owned(), lenient));
-                report.works(field, "entry");
-            }
-            Err(why) => report.refused(field, &why),
-        },
-        "UMask" if value.len() <= 4 && value.bytes().all(|b| (b'0'..=b'7').contains(&b)) && !value.is_empty() => {
+        "WorkingDirectory" => {
+            let directory = maker.specifiers.fill(value)?;
+            // With `-` the unit starts also without the directory, and `~` is the home of its user (systemd.exec(5)).
+            let lenient = directory.starts_with('-');
+            let directory = directory.trim_start_matches('-');
+            let directory = if directory == "~" { "$HOME" } else { directory };
+            maker.code.places.add(directory, false);
+            maker.directory = Some((directory.to_owned(), lenient));
+            report.works(field, "entry");
+        }
+        "UMask" if is_mask(value) => {
             maker.umask = Some(value.to_owned());
             report.works(field, "entry");
         }
-        "UMask" => report.refused(field, &format!("`{value}` is no mask such as `0077`")),
+        "UMask" => return Err(format!("`{value}` is no mask such as `0077`")),
         "StandardOutput" | "StandardError" if ["journal", "inherit", "journal+console", "syslog"].contains(&value) => {
             report.works(field, "");
         }
         // The standard input of a run without a payload is empty.
         "StandardInput" if value == "null" => report.works(field, ""),
-        "StandardOutput" | "StandardError" | "StandardInput" | "TTYPath" => {
-            report.not_here(
-                field,
-                "fnd keeps the output itself (`fndctl logs`); redirect it in the script if a file needs it",
-            );
+        "ExecStop" if maker.service && is_sigterm(value) => report.works(field, ""),
+        "ExecStop" if maker.service => {
+            let note = "fnd ends every process with SIGTERM or `service.stop_signal`, and after `limits.grace` with SIGKILL: let the \
+                        program clean up when it gets the first one";
+            report.differs(field, "", note);
         }
-        "StateDirectory" | "CacheDirectory" => {
-            let own = if key == "StateDirectory" {
-                "$STATE_DIRECTORY"
-            } else {
-                "$CACHE_DIRECTORY"
-            };
-            report.differs(
-                field,
-                "",
-                &format!("{own} is a directory of the function's own: copy the files there"),
-            );
-        }
-        "RuntimeDirectory" | "LogsDirectory" | "ConfigurationDirectory" => {
-            report.not_here(
-                field,
-                "a function has `$STATE_DIRECTORY`, `$CACHE_DIRECTORY` and `$TMPDIR`",
-            );
-        }
-        "LoadCredential"
-        | "LoadCredentialEncrypted"
-        | "SetCredential"
-        | "SetCredentialEncrypted"
-        | "ImportCredential" => {
-            report.not_here(field, "give fnd the secret (`fndctl secret set`), and name it in `secrets`: the script finds it in `$CREDENTIALS_DIRECTORY`, too");
-        }
-        "AmbientCapabilities" => report.not_here(field, "a function has no capabilities, and no port below 1024"),
-        "RemainAfterExit" => report.not_here(field, "the state of a function is that of its last run"),
-        "SuccessExitStatus" | "RestartPreventExitStatus" | "RestartForceExitStatus" => {
-            report.not_here(
-                field,
-                "0 is success; for others, write it in the script, or use `retry.not_on_exit`",
-            );
-        }
-        "WatchdogSec" | "NotifyAccess" | "BusName" | "Sockets" | "FileDescriptorStoreMax" => {
-            report.not_here(field, "fnd takes no messages of a service: use `[service] ready`");
-        }
-        "LogRateLimitIntervalSec" | "LogRateLimitBurst" | "LogLevelMax" => {
-            report.not_here(field, "`limits.output` and `[logs]` bound the output");
-        }
-        "RootDirectory" | "RootImage" => {
-            report.refused(
-                field,
-                "its programs are those of another root: name the program with its path on this machine",
-            );
-        }
-        "PassEnvironment" | "UnsetEnvironment" => report.not_here(field, "a function gets only what its manifest says"),
-        _ if lists(BOOKKEEPING, key) => report.works(field, ""),
+        _ if reported(keys::SERVICE_ROWS, key, report, field) => {}
         _ if keys::is_known("Service", key) => report.not_here(field, "fnd has nothing like it"),
         _ => report.unknown(field, "systemd has no such setting in `[Service]`"),
     }
+    Ok(())
 }
 
 /// `ExecStart=` and its like.
-fn exec(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
+fn exec(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<bool, String> {
     let step = match item.key.as_str() {
         "ExecStart" => UnitStep::Start,
         "ExecStartPre" => UnitStep::Before,
         "ExecCondition" => UnitStep::Condition,
         "ExecStartPost" => UnitStep::After,
-        "ExecStop" if maker.service && is_sigterm(&item.value) => {
-            maker.report.works(&item.field, "");
-            return true;
-        }
-        "ExecStop" if maker.service => {
-            let note = "fnd ends every process with SIGTERM, and after `limits.grace` with SIGKILL: let the program clean up when \
-                        it gets SIGTERM";
-            maker.report.differs(&item.field, "", note);
-            return true;
-        }
-        "ExecStop" | "ExecStopPost" => {
-            let why = "fnd runs nothing after the end: write it into the script, behind the command or in a `trap`";
-            maker.report.not_here(&item.field, why);
-            return true;
-        }
-        "ExecReload" => {
-            let why = "fnd sends no signal for a reload: a saved function is started anew";
-            maker.report.not_here(&item.field, why);
-            return true;
-        }
-        _ => return false,
+        _ => return Ok(false),
     };
     // Behind a service the script would never get to it, since the service does not end.
     if step == UnitStep::After && maker.service {
-        maker.report.refused(
-            &item.field,
-            "fnd runs nothing beside a service: start it in the script of `ExecStart=`",
-        );
-        return true;
+        return Err("fnd runs nothing beside a service: start it in the script of `ExecStart=`".to_owned());
     }
-    match commands(&item.value, &maker.specifiers) {
-        Ok(commands) => maker
-            .steps
-            .extend(commands.into_iter().map(|exec| (step, exec, item.field.clone()))),
-        Err(why) => maker.report.refused(&item.field, &why),
-    }
-    true
+    let commands = commands(&item.value, &maker.specifiers)?.into_iter();
+    maker
+        .steps
+        .extend(commands.map(|exec| (step, exec, item.field.clone())));
+    Ok(true)
 }
 
 /// Says whether a command only sends SIGTERM to the service, as fnd does.
@@ -213,32 +130,19 @@ fn is_sigterm(command: &str) -> bool {
         && ["", "-TERM", "-15", "-STERM", "-S15"].contains(&signal.as_str())
 }
 
-fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
+fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<bool, String> {
     let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
     let key = item.key.as_str();
     match key {
-        _ if lists(PROTECTIONS, key) => match truth(value) {
-            Ok(false) => report.differs(
-                field,
-                "",
-                "the sandbox has it for every function; `sandbox.profile` loosens it",
-            ),
-            // A value that is no truth value, such as `ProtectSystem=strict`, asks for the protection as well.
-            _ => report.works(field, "sandbox.profile"),
-        },
-        _ if lists(FILTERS, key) => {
-            report.differs(
-                field,
-                "",
-                "the sandbox has a list of its own for every function (docs/sandbox.md)",
-            );
+        _ if lists(PROTECTIONS, key) && truth(value) == Ok(false) => {
+            let note = "the sandbox has it for every function; `sandbox.profile` loosens it";
+            report.differs(field, "", note);
         }
-        "PrivateNetwork" => match truth(value) {
-            // The private network of systemd has the loopback device, too (systemd.exec(5)).
-            Ok(true) => maker.made.works(report, "sandbox.network", "loopback", field),
-            Ok(false) => report.works(field, ""),
-            Err(why) => report.refused(field, &why),
-        },
+        // A value that is no truth value, such as `ProtectSystem=strict`, asks for the protection as well.
+        _ if lists(PROTECTIONS, key) => report.works(field, "sandbox.profile"),
+        // The private network of systemd has the loopback device, too (systemd.exec(5)).
+        "PrivateNetwork" if truth(value)? => maker.made.works(report, "sandbox.network", "loopback", field),
+        "PrivateNetwork" => report.works(field, ""),
         "ReadWritePaths" | "ReadOnlyPaths" | "BindReadOnlyPaths" | "InaccessiblePaths" => {
             for path in value.split_whitespace() {
                 // `-` allows that the path is missing, `+` is about `RootDirectory=` (systemd.exec(5)).
@@ -251,13 +155,10 @@ fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
                     continue;
                 }
                 match key {
-                    "ReadWritePaths" => maker.code.places.read_write.insert(path),
-                    "InaccessiblePaths" => {
-                        maker.hide.push(Value::from(path));
-                        continue;
-                    }
-                    _ => maker.code.places.read_only.insert(path),
-                };
+                    "ReadWritePaths" => maker.code.places.read_write.extend([path]),
+                    "InaccessiblePaths" => maker.hide.push(Value::from(path)),
+                    _ => maker.code.places.read_only.extend([path]),
+                }
             }
             let becomes = match key {
                 "ReadWritePaths" => "sandbox.read_write",
@@ -266,62 +167,42 @@ fn sandbox(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
             };
             report.works(field, becomes);
         }
-        _ => return false,
+        _ => return Ok(false),
     }
-    true
+    Ok(true)
 }
 
 /// `Restart=` and its like.
-fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> bool {
+fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<bool, String> {
     let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
     match item.key.as_str() {
         "Restart" if maker.service && value == "always" => report.works(field, "service"),
-        "Restart" if maker.service => report.differs(
-            field,
-            "service",
-            "a service is always started again, whatever its end was",
-        ),
+        "Restart" if maker.service => report.differs(field, "service", RESTARTS),
         "Restart" if value == "no" => report.works(field, ""),
         "Restart" => {
             // As many as `StartLimitBurst=` allows by default.
             let note = "it is tried again five times: `retry.retries` is the number";
             maker.made.differs(report, ("retry.retries", 5), field, note);
         }
-        "RestartSec" => match calendar::duration(value) {
-            Ok(Some(pause)) => {
-                // systemd may start a service again without a pause, and fnd's pause is at least a millisecond.
-                let pause = pause.max(Duration::from_millis(1));
-                maker.made.works(report, "retry.interval", print_duration(pause), field);
-                maker.pause = Some(pause);
-            }
-            Ok(None) => report.refused(field, "a pause without an end: fnd would never start it again"),
-            Err(why) => report.refused(field, &why),
-        },
-        "RestartMaxDelaySec" => match duration(value) {
-            Ok(most) if most != "none" => {
+        "RestartSec" => {
+            let pause = calendar::duration(value)?;
+            let pause = pause.ok_or("a pause without an end: fnd would never start it again")?;
+            // systemd may start a service again without a pause, and fnd's pause is at least a millisecond.
+            let pause = pause.max(Duration::from_millis(1));
+            maker.made.works(report, "retry.interval", print_duration(pause), field);
+            maker.pause = Some(pause);
+        }
+        "RestartMaxDelaySec" => match duration(value)?.as_str() {
+            "none" => report.works(field, ""),
+            most => {
                 maker.made.works(report, "retry.max_interval", most, field);
                 maker.grows = true;
             }
-            Ok(_) => report.works(field, ""),
-            Err(why) => report.refused(field, &why),
         },
-        "RestartSteps" => report.differs(field, "", "the pause doubles up to `retry.max_interval`"),
         "KillMode" if value == "control-group" || value == "mixed" => report.works(field, ""),
         "KillMode" => report.not_here(field, "fnd ends every process of a function"),
-        "KillSignal" if value == "SIGTERM" || value == "15" => report.works(field, ""),
-        "KillSignal" if ["SIGKILL", "9"].contains(&value) => {
-            let note = "SIGTERM comes first, and SIGKILL at once behind it";
-            maker.made.differs(report, ("limits.grace", "0"), field, note);
-        }
-        "KillSignal" => report.differs(
-            field,
-            "",
-            "fnd sends SIGTERM to every process: let the program end by it as by the other signal",
-        ),
-        "SendSIGKILL" | "FinalKillSignal" | "SendSIGHUP" => {
-            report.not_here(field, "after `limits.grace` fnd sends SIGKILL");
-        }
-        _ => return false,
+        "KillSignal" => stop_signal(&mut maker.made, report, (field, value), maker.service),
+        _ => return Ok(false),
     }
-    true
+    Ok(true)
 }

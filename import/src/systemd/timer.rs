@@ -3,7 +3,8 @@
 use super::parse::UnitSetting;
 use super::unit::UnitImport;
 use super::values::{duration, truth};
-use super::{calendar, parse};
+use super::{calendar, keys, parse};
+use crate::rows::reported;
 use fnd_manifest::foreign::Field;
 use toml::Value;
 
@@ -27,73 +28,55 @@ pub(super) struct UnitTimer {
 
 impl UnitTimer {
     /// Takes a setting over.
-    pub(super) fn item(&mut self, maker: &mut UnitImport<'_>, item: &UnitSetting) {
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub(super) fn item(&mut self, maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<(), String> {
         let (report, field, value) = (&mut maker.report, &item.field, item.value.as_str());
         let origin = Some(field.clone());
         match item.key.as_str() {
-            "OnCalendar" => match calendar::calendar(value) {
-                Ok(found) => {
-                    report.works(field, "schedule.cron");
-                    let mut keys = vec![("cron", Value::from(found.cron), origin.clone())];
-                    keys.extend(found.zone.map(|zone| ("timezone", Value::from(zone), origin)));
-                    self.schedules.push(keys);
+            "OnCalendar" => {
+                let found = calendar::calendar(value)?;
+                report.works(field, "schedule.cron");
+                let mut keys = vec![("cron", Value::from(found.cron), origin.clone())];
+                keys.extend(found.zone.map(|zone| ("timezone", Value::from(zone), origin)));
+                self.schedules.push(keys);
+            }
+            "OnUnitActiveSec" | "OnUnitInactiveSec" => {
+                let every = duration(value)?;
+                if every == "none" {
+                    return Err("expected a time longer than 0".to_owned());
                 }
-                Err(why) => report.refused(field, &why),
-            },
-            "OnUnitActiveSec" | "OnUnitInactiveSec" => match duration(value) {
-                Ok(every) if every != "none" => {
-                    let note = if item.key == "OnUnitActiveSec" {
-                        "the time counts from one planned run to the next"
-                    } else {
-                        "the time counts from one planned run to the next, not from the end of a run"
-                    };
-                    report.differs(field, "schedule.every", note);
-                    self.schedules.push(vec![("every", Value::from(every), origin)]);
-                }
-                Ok(_) => report.refused(field, "expected a time longer than 0"),
-                Err(why) => report.refused(field, &why),
-            },
+                let note = match item.key.as_str() {
+                    "OnUnitActiveSec" => "the time counts from one planned run to the next",
+                    _ => "the time counts from one planned run to the next, not from the end of a run",
+                };
+                report.differs(field, "schedule.every", note);
+                self.schedules.push(vec![("every", Value::from(every), origin)]);
+            }
             "OnBootSec" | "OnStartupSec" | "OnActiveSec" => self.first.push(field.clone()),
-            "RandomizedDelaySec" => match duration(value) {
-                Ok(delay) if delay != "none" => {
+            "RandomizedDelaySec" => match duration(value)?.as_str() {
+                "none" => report.works(field, ""),
+                delay => {
                     report.works(field, "schedule.jitter");
                     self.common.push(("jitter", Value::from(delay), origin));
                 }
-                Ok(_) => report.works(field, ""),
-                Err(why) => report.refused(field, &why),
             },
-            "Persistent" => match truth(value) {
-                Ok(true) => {
-                    // systemd makes up for a run however old it is, and `catch_up` is a duration.
-                    let note = "one run makes up for missed ones that are at most 30 days old";
-                    report.differs(field, "schedule.catch_up", note);
-                    self.common.push(("catch_up", Value::from("30d"), origin));
-                }
-                Ok(false) => report.works(field, ""),
-                Err(why) => report.refused(field, &why),
-            },
-            "RandomizedOffsetSec" => report.not_here(
-                field,
-                "`H` in `cron` is a number of this function and host; `jitter` is another delay for each run",
-            ),
+            "Persistent" if truth(value)? => {
+                // systemd makes up for a run however old it is, and `catch_up` is a duration.
+                let note = "one run makes up for missed ones that are at most 30 days old";
+                report.differs(field, "schedule.catch_up", note);
+                self.common.push(("catch_up", Value::from("30d"), origin));
+            }
+            "Persistent" => report.works(field, ""),
             "AccuracySec" => {
                 self.is_exact = true;
                 report.differs(field, "", EXACT);
             }
-            "Unit" => report.works(field, ""),
-            "FixedRandomDelay" => report.not_here(
-                field,
-                "the delay of each run is another one; `H` in `cron` is fixed for a host",
-            ),
-            "WakeSystem" => report.not_here(field, "fnd does not wake the machine; `catch_up` makes up for the run"),
-            "RemainAfterElapse" | "DeferReactivation" => {
-                report.not_here(field, "a schedule stays while its function exists");
-            }
-            "OnClockChange" | "OnTimezoneChange" => {
-                report.refused(field, "fnd runs nothing when the clock or the zone changes");
-            }
+            key if reported(keys::TIMER, key, report, field) => {}
             _ => report.unknown(field, "systemd has no such setting in `[Timer]`"),
         }
+        Ok(())
     }
 
     /// Writes the schedules.

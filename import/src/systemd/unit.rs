@@ -2,7 +2,7 @@
 
 use super::exec::Exec;
 use super::parse::Specifiers;
-use crate::script::{ScriptCode, Scripts};
+use crate::script::{ReadScript, ScriptCode};
 use crate::text::ImportText;
 use crate::users::ImportedUsers;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
@@ -14,13 +14,21 @@ use toml::Value;
 pub(super) struct Unit {
     /// `backup@db.service`.
     pub(super) name: String,
-    pub(super) texts: Vec<ImportText>,
+    pub(super) text: ImportText,
+    pub(super) drop_ins: Vec<ImportText>,
+}
+
+impl Unit {
+    /// Returns the file and its drop-ins, in the order in which they count.
+    pub(super) fn texts(&self) -> impl Iterator<Item = &ImportText> {
+        std::iter::once(&self.text).chain(&self.drop_ins)
+    }
 }
 
 /// The facts about the machine.
 #[derive(Clone, Copy)]
 pub(super) struct SystemdMachine<'a> {
-    pub(super) scripts: Scripts,
+    pub(super) script: ReadScript,
     pub(super) users: ImportedUsers,
     /// The user of a unit that names none.
     pub(super) user: &'a str,
@@ -49,8 +57,7 @@ pub(super) struct UnitImport<'a> {
     pub(super) service: bool,
     /// Whether it runs when something starts the unit, and nothing of the unit has said yet when that is.
     pub(super) starts: bool,
-    pub(super) users: ImportedUsers,
-    pub(super) read: &'a dyn Fn(&str) -> Option<(String, bool)>,
+    pub(super) machine: SystemdMachine<'a>,
     pub(super) steps: Vec<(UnitStep, Exec, Field)>,
     /// Its directory, and whether it may be missing.
     pub(super) directory: Option<(String, bool)>,

@@ -1,6 +1,7 @@
 //! Values of units in the words of fnd's manifest.
 
 use super::calendar;
+use crate::text::within;
 use fnd_wire::units::{print_cpu, print_duration, print_size};
 use std::time::Duration;
 
@@ -58,10 +59,7 @@ pub(super) fn cpu(text: &str) -> Result<String, String> {
 
 /// Reads a whole number within bounds.
 pub(super) fn number(text: &str, least: i64, most: i64) -> Result<i64, String> {
-    let number = text
-        .parse::<i64>()
-        .ok()
-        .filter(|number| (least..=most).contains(number));
+    let number = within(text, least..=most);
     number.ok_or_else(|| format!("`{text}` is no whole number from {least} to {most}"))
 }
 

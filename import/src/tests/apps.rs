@@ -23,13 +23,7 @@ fn apps_of_node() {
         (
             r#"{"apps": [{"name": "api", "script": "./dist/main.js", "instances": "max", "exec_mode": "cluster", "env": {"NODE_ENV": "production"}}]}"#,
             1,
-            &[
-                ("instances", D),
-                ("exec_mode", D),
-                ("env.NODE_ENV", W),
-                ("shutdown_with_message", D),
-                ("cwd", D),
-            ],
+            &[("instances", D), ("exec_mode", D), ("env.NODE_ENV", W), ("cwd", D)],
         ),
         (
             r#"{"apps": [{"name": "web", "script": "server.js", "instances": 2, "autorestart": true, "watch": false, "max_memory_restart": "1G",

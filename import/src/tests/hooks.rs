@@ -1,6 +1,7 @@
 //! Hooks of webhook.
 
-use super::{D, N, NONE, PublishedFile, R, U, W, check, documents};
+use super::{D, N, PublishedFile, R, U, W, check, documents};
+use crate::script::LINK;
 use crate::webhook::hooks;
 
 #[test]
@@ -108,5 +109,5 @@ fn hooks_of_deployments() {
             &[("include-command-output-in-response", D), ("match", W)],
         ),
     ];
-    check(&files, |text| hooks(&documents("hooks.json", text), "hooks.json", NONE));
+    check(&files, |text| hooks(&documents("hooks.json", text), "hooks.json", LINK));
 }

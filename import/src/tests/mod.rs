@@ -18,7 +18,6 @@ mod programs;
 pub(crate) mod testing;
 mod units;
 
-use crate::script::Scripts;
 use crate::{Imported, tree};
 use fnd_manifest::foreign::yaml::Document;
 use fnd_manifest::foreign::{FieldVerdict, Row};
@@ -29,12 +28,6 @@ const D: FieldVerdict = FieldVerdict::Differs;
 const N: FieldVerdict = FieldVerdict::NotHere;
 const U: FieldVerdict = FieldVerdict::Unknown;
 const R: FieldVerdict = FieldVerdict::Refused;
-
-/// Scripts are not looked for.
-const NONE: Scripts = Scripts {
-    link: false,
-    read: |_| None,
-};
 
 /// A file: its text, the number of its functions, and verdicts on its fields.
 type PublishedFile = (&'static str, usize, &'static [(&'static str, FieldVerdict)]);

@@ -26,7 +26,7 @@ fn compose_files() {
                 ("web.restart", W),
                 ("web.ports", N),
                 ("web.depends_on", N),
-                ("web.stop_signal", D),
+                ("web.stop_signal", W),
             ],
         ),
         (

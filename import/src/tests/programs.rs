@@ -61,13 +61,13 @@ fn programs_of_servers() {
         (
             "[program:node]\ncommand=node index.js\nenvironment=NODE_ENV=\"production\",PORT=\"3000\"\nstopsignal=INT\n",
             1,
-            &[("environment", W), ("stopsignal", D)],
+            &[("environment", W), ("stopsignal", W)],
         ),
         (
             "[program:ng]\ncommand=/usr/sbin/nginx\nstopsignal=QUIT\n\n[program:db]\ncommand=/usr/bin/mysqld_safe\nstopsignal=KILL\n\n\
              [program:x]\ncommand=/usr/bin/x\nstopsignal=TERM\n",
             3,
-            &[("stopsignal", D), ("stopsignal", W)],
+            &[("stopsignal", W), ("stopsignal", D)],
         ),
         (
             "[unix_http_server]\nfile=/run/s.sock\nchmod=0700\n\n[rpcinterface:supervisor]\nsupervisor.rpcinterface_factory = supervisor.rpcinterface:make_main_rpcinterface\n\n\

@@ -1,6 +1,7 @@
 //! Helpers of the tests of importers.
 
-use crate::Imported;
+use crate::rows::{KeyTexts, reported};
+use crate::{Imported, tree};
 use fnd_manifest::foreign::{ConversionReport, FieldVerdict, MadeManifest, Row};
 
 /// Returns a function's manifest, as it is written.
@@ -33,4 +34,19 @@ pub(crate) fn check_refused(report: &ConversionReport, words: &str, text: &str) 
         notes.iter().any(|note| note.contains(words)),
         "{text}: no `{words}` in {notes:?}"
     );
+}
+
+/// Checks that the rows of tables have verdicts: every key that they name is reported.
+#[track_caller]
+pub(crate) fn check_rows(tables: &[KeyTexts]) {
+    let field = tree::whole("file", "key");
+    for &rows in tables {
+        for (head, _) in rows {
+            let (_, keys) = head.split_once(' ').expect("a row has a verdict and keys");
+            for key in keys.split(' ') {
+                let mut report = ConversionReport::default();
+                assert!(reported(rows, key, &mut report, &field), "`{key}` of `{head}`");
+            }
+        }
+    }
 }

@@ -149,7 +149,7 @@ fn services() {
         (
             "[Service]\nExecStart=/usr/bin/bash /home/ann/run.sh\nUser=ann\nRestart=on-failure\nRestartSec=60\nKillMode=control-group\nKillSignal=SIGINT\nTimeoutStopSec=120\n",
             1,
-            &[("KillSignal=", D), ("KillMode=", W)],
+            &[("KillSignal=", W), ("KillMode=", W)],
         ),
         (
             "[Service]\nType=notify\nNotifyAccess=main\nWatchdogSec=30s\nDynamicUser=yes\nRuntimeDirectory=fak\nRuntimeDirectoryMode=0700\n\

@@ -29,18 +29,16 @@ impl WebhookImport {
             code
         });
         for header in hook.get("response-headers").iter().flat_map(|item| item.items()) {
+            let field = header.named("response-headers");
             let pair = header.text_of("name").zip(header.text_of("value"));
             // A line end in a header would begin another header.
-            match pair
-                .filter(|(name, value)| !format!("{name}{value}").contains(['\n', '\r', '\0']) && !name.contains(':'))
-            {
-                Some((name, value)) => {
-                    self.report.works(&header.named("response-headers"), becomes);
-                    self.headers.push((name, value));
+            let is_line = |text: &str| !text.contains(['\n', '\r', '\0']);
+            match pair.filter(|(name, value)| is_line(name) && is_line(value) && !name.contains(':')) {
+                Some(pair) => {
+                    self.report.works(&field, becomes);
+                    self.headers.push(pair);
                 }
-                None => self
-                    .report
-                    .refused(&header.named("response-headers"), "expected a `name` and a `value`"),
+                None => self.report.refused(&field, "expected a `name` and a `value`"),
             }
         }
         let message = hook.get("response-message");
@@ -61,17 +59,12 @@ impl WebhookImport {
         let mut answer = toml::Table::new();
         // webhook answers with 200 unless the hook says otherwise.
         answer.insert("status".to_owned(), Value::from(i64::from(status.unwrap_or(200))));
-        if let Some(text) = message
-            .as_ref()
-            .and_then(NamedValue::text)
-            .filter(|text| !text.is_empty())
-        {
+        let text = message.as_ref().and_then(NamedValue::text);
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
             answer.insert("body".to_owned(), Value::from(text));
         }
-        let headers: toml::Table = std::mem::take(&mut self.headers)
-            .into_iter()
-            .map(|(name, value)| (name, Value::from(value)))
-            .collect();
+        let headers = std::mem::take(&mut self.headers).into_iter();
+        let headers: toml::Table = headers.map(|(name, value)| (name, Value::from(value))).collect();
         if !headers.is_empty() {
             answer.insert("headers".to_owned(), Value::Table(headers));
         }

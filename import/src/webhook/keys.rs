@@ -1,7 +1,33 @@
 //! The names of a hook's keys.
 
-use super::{LISTS, SCALARS};
+use crate::rows::KeyTexts;
 use fnd_manifest::schema::read::nearest;
+
+/// Keys whose value is a text, a number, or `true` or `false`.
+pub(super) const SCALARS: &str = "\
+    id execute-command command-working-directory response-message incoming-payload-content-type";
+
+/// Keys whose value is a list.
+pub(super) const LISTS: &str = "\
+    pass-arguments-to-command pass-environment-to-command pass-file-to-command parse-parameters-as-json response-headers";
+
+/// Keys without which webhook does something else than fnd.
+pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
+    "http-methods http.methods": "without it webhook takes every method; the route takes GET and POST",
+    "command-working-directory entry":
+        "without it the command begins where webhook was started; here it begins in the directory of its code",
+};
+
+/// The rows of keys whose value does not matter.
+pub(super) const ROWS: KeyTexts = fnd_manifest::texts! {
+    "not-here trigger-rule-mismatch-http-response-code":
+        "a condition that does not hold is answered with 204, a missing credential with 401",
+    "refused parse-parameters-as-json":
+        "fnd does not look into JSON inside a field: let the sender send JSON, or read it in the script",
+    "refused pre-hook-command": "fnd runs nothing before the conditions: do it in the script",
+    "not-here trigger-signature-soft-failures": "a wrong signature is always answered with 401",
+    "not-here keep-file-environment": "`$TMPDIR` is removed after the run",
+};
 
 /// The keys that are neither in [`SCALARS`] nor in [`LISTS`].
 const OTHERS: &str = "\
@@ -11,15 +37,16 @@ const OTHERS: &str = "\
 
 /// Returns the note on a key that webhook does not know, with the one that may be meant.
 pub(super) fn unknown(key: &str) -> String {
-    let others = OTHERS.split_ascii_whitespace();
-    let names: Vec<&str> = SCALARS.into_iter().chain(LISTS).chain(others).collect();
+    let lists = [SCALARS, LISTS, OTHERS].into_iter();
+    let names: Vec<&str> = lists.flat_map(str::split_ascii_whitespace).collect();
     let near = nearest(key, &names).map(|near| format!("; did you mean `{near}`?"));
     format!("a hook has no such key{}", near.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::unknown;
+    use super::{ROWS, unknown};
+    use crate::tests::testing::check_rows;
 
     #[test]
     fn a_misspelt_key_is_recognised() {
@@ -36,5 +63,10 @@ mod tests {
         ] {
             assert_eq!(unknown(key), expected);
         }
+    }
+
+    #[test]
+    fn rows_have_verdicts() {
+        check_rows(&[ROWS]);
     }
 }

@@ -12,8 +12,9 @@ mod rules;
 mod values;
 
 use super::Imported;
-use super::names::ImportedNames;
-use super::script::{self, ScriptCode, Scripts};
+use super::names::{ImportedNames, is_settable, lists};
+use super::rows::{absent, reported};
+use super::script::{self, ReadScript, ScriptCode};
 use super::tree::{self, NamedValue};
 use crate::failure::ImportFailure;
 use crate::script::quoted;
@@ -30,10 +31,6 @@ use values::{HookFunction, HookValue, Needs, value};
 /// # Errors
 /// It cannot be read.
 pub fn import(file: &Path, link: bool) -> Result<Imported, ImportFailure> {
-    let scripts = Scripts {
-        link,
-        read: script::read,
-    };
     let documents = tree::read(file).map_err(|failure| {
         // In a text of JSON the quotes of a template end the text.
         if crate::text::read(file).is_ok_and(|bytes| bytes.windows(2).any(|two| two == b"{{")) {
@@ -41,18 +38,17 @@ pub fn import(file: &Path, link: bool) -> Result<Imported, ImportFailure> {
         }
         failure
     })?;
-    Ok(hooks(&documents, &file.display().to_string(), scripts))
+    Ok(hooks(&documents, &file.display().to_string(), script::reader(link)))
 }
 
 /// The advice about a file for `webhook -template`.
 const TEMPLATE: &str = "it is a template of Go (`webhook -template`): write the values, and import that file";
 
 /// Makes functions of the hooks.
-pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imported {
-    let mut imported = Imported {
-        head: format!("Made of {file} by `fndctl import webhook`. webhook has no timeout, so `timeout` is \"none\"."),
-        ..Imported::default()
-    };
+pub(super) fn hooks(documents: &[Document], file: &str, read: ReadScript) -> Imported {
+    let mut imported = Imported::new(format!(
+        "Made of {file} by `fndctl import webhook`. webhook has no timeout, so `timeout` is \"none\"."
+    ));
     let mut names = ImportedNames::default();
     let mut any = false;
     for root in documents.iter().map(NamedValue::root) {
@@ -65,13 +61,16 @@ pub(super) fn hooks(documents: &[Document], file: &str, scripts: Scripts) -> Imp
         for hook in root.items() {
             any = true;
             let id = hook.text_of("id").unwrap_or_default();
-            if hook.get("id").is_some() && !ids.insert(id) {
+            if hook.get("id").is_some() && !ids.insert(id.clone()) {
                 let why = "another hook has this id: webhook refuses the whole file";
                 imported.report.refused(&hook.named("id"), why);
                 continue;
             }
-            let mut maker = WebhookImport::new(&names.unique(&hook.text_of("id").unwrap_or_default()), scripts);
-            maker.hook(&hook);
+            let mut maker = WebhookImport {
+                made: MadeManifest::new(&names.unique(&id)),
+                ..WebhookImport::default()
+            };
+            maker.hook(&hook, read);
             imported.add(maker.made, maker.report);
         }
     }
@@ -93,38 +92,6 @@ fn templated<'a>(item: &NamedValue<'a>) -> Option<NamedValue<'a>> {
     item.items().iter().find_map(templated)
 }
 
-/// Keys whose value is a text, a number, or `true` or `false`.
-const SCALARS: [&str; 5] = [
-    "id",
-    "execute-command",
-    "command-working-directory",
-    "response-message",
-    "incoming-payload-content-type",
-];
-
-/// Keys whose value is a list.
-const LISTS: [&str; 5] = [
-    "pass-arguments-to-command",
-    "pass-environment-to-command",
-    "pass-file-to-command",
-    "parse-parameters-as-json",
-    "response-headers",
-];
-
-/// Keys without which webhook does something else than fnd: the key of fnd, and the difference.
-const ABSENT: [(&str, &str, &str); 2] = [
-    (
-        "http-methods",
-        "http.methods",
-        "without it webhook takes every method; the route takes GET and POST",
-    ),
-    (
-        "command-working-directory",
-        "entry",
-        "without it the command begins where webhook was started; here it begins in the directory of its code",
-    ),
-];
-
 /// Variables that bash lets nobody set. Names that begin with `FND_` are fnd's own, those with `_` are of the script.
 const READ_ONLY: [&str; 6] = ["BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"];
 
@@ -132,12 +99,11 @@ const READ_ONLY: [&str; 6] = ["BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHEL
 const ABSOLUTE: &str = "write an absolute path: webhook begins a relative one where it was started";
 
 /// A function on its way.
+#[derive(Default)]
 struct WebhookImport {
     made: MadeManifest,
     report: ConversionReport,
-    scripts: Scripts,
     needs: Needs,
-    code: ScriptCode,
     route: Vec<(&'static str, Value, Option<Field>)>,
     /// Lines that read values, before any variable of the hook is set.
     reads: Vec<String>,
@@ -150,23 +116,7 @@ struct WebhookImport {
 }
 
 impl WebhookImport {
-    fn new(name: &str, scripts: Scripts) -> Self {
-        Self {
-            made: MadeManifest::new(name),
-            report: ConversionReport::default(),
-            scripts,
-            needs: Needs::default(),
-            code: ScriptCode::new("/bin/bash"),
-            route: Vec::new(),
-            reads: Vec::new(),
-            exports: Vec::new(),
-            arguments: Vec::new(),
-            headers: Vec::new(),
-            rules: WebhookRules::default(),
-        }
-    }
-
-    fn hook(&mut self, hook: &NamedValue<'_>) {
+    fn hook(&mut self, hook: &NamedValue<'_>, read: ReadScript) {
         if !hook.is_map() {
             return self
                 .report
@@ -184,22 +134,21 @@ impl WebhookImport {
             self.item(&item);
         }
         self.absent(hook);
-        let output = hook.truth_of("include-command-output-in-response", false, &mut self.report);
+        let output = hook.get("include-command-output-in-response");
+        let output = output.is_some_and(|item| item.truth_or(false, &mut self.report));
         self.answer(hook, output);
         self.credentials();
         self.route();
-        self.script(hook);
+        self.script(hook, read);
         // webhook waits for its command without a limit.
         self.made.manifest.set("limits.timeout", "none", None);
     }
 
     /// Reports keys that the hook does not have, where webhook does something else without them than fnd.
     fn absent(&mut self, hook: &NamedValue<'_>) {
-        for (key, becomes, note) in ABSENT {
-            if hook.get(key).is_none() {
-                self.report.differs(&hook.named(key), becomes, note);
-            }
-        }
+        absent(keys::ABSENT, &mut self.report, |key| {
+            hook.get(key).is_none().then(|| hook.named(key))
+        });
         if hook.get("trigger-rule").is_none() {
             let note = "anybody who reaches the route may run it, as before: `http.auth` asks for a credential";
             self.report.add(
@@ -214,10 +163,10 @@ impl WebhookImport {
     fn item(&mut self, item: &NamedValue<'_>) {
         let field = item.field();
         let report = &mut self.report;
-        if SCALARS.contains(&item.key) && !item.is_scalar(report, &field) {
+        if lists(keys::SCALARS, item.key) && !item.is_scalar(report, &field) {
             return;
         }
-        if LISTS.contains(&item.key) && !item.is_list() {
+        if lists(keys::LISTS, item.key) && !item.is_list() {
             return report.refused(&field, "expected a list");
         }
         match item.key {
@@ -249,17 +198,11 @@ impl WebhookImport {
             }
             "pass-environment-to-command" | "pass-file-to-command" => self.variables(item),
             "trigger-rule" => {
-                self.rules.add(item, report, &mut self.needs);
+                self.rule(item);
                 if !self.rules.when.is_empty() {
                     let note = "a request for which it does not hold is answered with 204, and not with a sentence";
-                    report.differs(&field, "http.when", note);
+                    self.report.differs(&field, "http.when", note);
                 }
-            }
-            "trigger-rule-mismatch-http-response-code" => {
-                report.not_here(
-                    &field,
-                    "a condition that does not hold is answered with 204, a missing credential with 401",
-                );
             }
             "incoming-payload-content-type" if item.text().is_some_and(|kind| kind.contains("xml")) => {
                 report.refused(&field, "fnd reads no XML: let the sender send JSON, or read the body in the script");
@@ -267,15 +210,6 @@ impl WebhookImport {
             // Conditions of the route read a form as a form by its own content type, every other body as JSON.
             "incoming-payload-content-type" => report.differs(&field, "entry", "the values of the script are read by this type; `http.when` reads a form by the type that it has, every other body as JSON"),
             "parse-parameters-as-json" if item.items().is_empty() => report.works(&field, ""),
-            "parse-parameters-as-json" => report.refused(
-                &field,
-                "fnd does not look into JSON inside a field: let the sender send JSON, or read it in the script",
-            ),
-            "pre-hook-command" => report.refused(&field, "fnd runs nothing before the conditions: do it in the script"),
-            "trigger-signature-soft-failures" => {
-                report.not_here(&field, "a wrong signature is always answered with 401");
-            }
-            "keep-file-environment" => report.not_here(&field, "`$TMPDIR` is removed after the run"),
             // `answer` and `script` read the keys of this arm.
             "execute-command"
             | "command-working-directory"
@@ -284,6 +218,7 @@ impl WebhookImport {
             | "success-http-response-code"
             | "include-command-output-in-response"
             | "include-command-output-in-response-on-error" => {}
+            key if reported(keys::ROWS, key, report, &field) => {}
             key => report.unknown(&field, &keys::unknown(key)),
         }
     }
@@ -335,12 +270,8 @@ impl WebhookImport {
         };
         let temporary = self.temporary();
         let set = if list == "pass-file-to-command" {
-            let decodes = parameter.get("base64decode").and_then(|item| item.truth());
-            let decode = if decodes.unwrap_or_default() {
-                " | base64 -d"
-            } else {
-                ""
-            };
+            let decodes = parameter.get("base64decode").and_then(|item| item.truth()) == Some(true);
+            let decode = if decodes { " | base64 -d" } else { "" };
             // webhook removes these files after the command, and `$TMPDIR` goes with the run.
             format!("{{ {temporary}=$TMPDIR/{name}; printf %s {word}{decode} >\"${temporary}\"; }}")
         } else if command.is_some() {
@@ -365,9 +296,8 @@ impl WebhookImport {
                 "pass-file-to-command" => format!("HOOK_{}", name.to_ascii_uppercase()),
                 _ => format!("HOOK_{name}"),
             });
-            let valid = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !name.is_empty();
-            let own = name.starts_with("FND_") || name.starts_with('_') || READ_ONLY.contains(&name.as_str());
-            if !valid || own || name.starts_with(|c: char| c.is_ascii_digit()) {
+            let own = name.starts_with('_') || READ_ONLY.contains(&name.as_str());
+            if !is_settable(&name) || own {
                 self.report.refused(
                     &parameter.named(list.key),
                     &format!("`{name}` is no name that a variable can have here: write `envname` with another one"),
@@ -396,17 +326,14 @@ impl WebhookImport {
         let conditions = std::mem::take(&mut self.rules.when);
         if !conditions.is_empty() {
             let field = conditions.values().next().map(|(_, field)| field.clone());
-            let table = conditions
-                .into_iter()
-                .map(|(place, (value, _))| (place, value))
-                .collect();
-            self.route.push(("when", Value::Table(table), field));
+            let conditions = conditions.into_iter().map(|(place, (value, _))| (place, value));
+            self.route.push(("when", Value::Table(conditions.collect()), field));
         }
         self.made.manifest.push("http", std::mem::take(&mut self.route));
     }
 
-    fn script(&mut self, hook: &NamedValue<'_>) {
-        let mut code = std::mem::replace(&mut self.code, ScriptCode::new("/bin/bash"));
+    fn script(&mut self, hook: &NamedValue<'_>, read: ReadScript) {
+        let mut code = ScriptCode::new("/bin/bash");
         let mut conditions = String::new();
         // webhook answers with this sentence, and with success.
         for expression in &self.rules.script {
@@ -414,33 +341,25 @@ impl WebhookImport {
                 "missing=; {expression} && [[ -z $missing ]] || {{ echo 'Hook rules were not satisfied.'; exit; }}\n"
             ));
         }
-        if self.needs.has(HookFunction::Payload) || self.needs.has(HookFunction::Entire) {
+        if self.needs.contains(&HookFunction::Payload) || self.needs.contains(&HookFunction::Entire) {
             // webhook reads the body by this type.
             let kind = hook.text_of("incoming-payload-content-type");
             let kind = kind.map_or_else(|| "${CONTENT_TYPE-}".to_owned(), |kind| quoted(&kind));
             code.line(format!("_kind={kind}"));
         }
-        for function in self.needs.functions() {
+        for function in &self.needs {
             code.line(function.text());
         }
         // The headers come first, since the sentence about the rules below is already the body.
         if !self.headers.is_empty() {
-            let headers: String = self
-                .headers
-                .iter()
-                .map(|(name, value)| format!("{name}: {value}\n"))
-                .collect();
-            let own = self
-                .headers
-                .iter()
-                .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-            // The type that Go's HTTP server, and so webhook, gives to text.
-            let kind = if own {
-                ""
-            } else {
-                "Content-Type: text/plain; charset=utf-8\n"
-            };
-            code.line(format!("printf %s\\\\n {}", quoted(&format!("{headers}{kind}"))));
+            let is_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
+            if !self.headers.iter().any(is_type) {
+                // The type that Go's HTTP server, and so webhook, gives to text.
+                let kind = ("Content-Type".to_owned(), "text/plain; charset=utf-8".to_owned());
+                self.headers.push(kind);
+            }
+            let lines = self.headers.iter().map(|(name, value)| format!("{name}: {value}\n"));
+            code.line(format!("printf %s\\\\n {}", quoted(&lines.collect::<String>())));
         }
         if !conditions.is_empty() {
             code.line(conditions.trim_end());
@@ -456,8 +375,7 @@ impl WebhookImport {
             }
         }
         if !directory.is_empty() {
-            code.places.add(&directory, false);
-            code.line(format!("cd {} || exit", quoted(&directory)));
+            code.begin_in(&directory);
         }
         let Some(item) = hook.get("execute-command") else {
             return;
@@ -471,25 +389,18 @@ impl WebhookImport {
                 command.trim_start_matches("./")
             );
         }
-        let program = if command.starts_with('/') {
-            code.program(&command, self.scripts)
-        } else {
-            quoted(&command)
-        };
+        let program = code.program(&command, read);
         if program.contains('/') && !command.starts_with('/') {
             return self.report.refused(&item.field(), ABSOLUTE);
         }
         let words = [&[program][..], &self.arguments].concat().join(" ");
         // webhook answers with both outputs of a command together.
         code.line(format!("exec {words} 2>&1"));
-        let copied = if code.copied() { "the script was copied; " } else { "" };
-        let jq = if self.needs.has(HookFunction::Json) {
-            "; it needs `jq`"
-        } else {
-            ""
-        };
-        let notes = code.put(&mut self.made);
-        let note = format!("{copied}it runs in the sandbox, as a user of its own, with the default limits{jq}{notes}");
+        let mut what = "it runs in the sandbox, as a user of its own, with the default limits".to_owned();
+        if self.needs.contains(&HookFunction::Json) {
+            what.push_str("; it needs `jq`");
+        }
+        let note = code.put_noted(&mut self.made, &what);
         self.report.differs(&item.field(), "entry", &note);
     }
 }

@@ -1,12 +1,17 @@
 //! `trigger-rule`: as credentials, as conditions of the route, and what is left as conditions of the script.
 
+use super::WebhookImport;
 use super::values::{HookValue, Needs, place, value};
+use crate::rows::{refuse, table};
 use crate::script::quoted;
 use crate::tree::NamedValue;
-use fnd_manifest::foreign::{ConversionReport, Field};
+use fnd_manifest::foreign::Field;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use toml::Value;
+
+/// Why another rule is refused.
+const RULE: &str = "a rule is one of `and`, `or`, `not` and `match`";
 
 /// The parts of a function that a rule becomes.
 #[derive(Debug, Default)]
@@ -19,49 +24,41 @@ pub(super) struct WebhookRules {
     pub(super) script: Vec<String>,
 }
 
-impl WebhookRules {
+impl WebhookImport {
     /// Takes a rule over that must hold.
-    pub(super) fn add(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport, needs: &mut Needs) {
+    pub(super) fn rule(&mut self, rule: &NamedValue<'_>) {
         let found = rule.items();
         let [part] = found.as_slice() else {
-            return report.refused(
-                &rule.named("trigger-rule"),
-                "a rule is one of `and`, `or`, `not` and `match`",
-            );
+            return self.report.refused(&rule.named("trigger-rule"), RULE);
         };
-        match part.key {
-            "and" => part.items().iter().for_each(|rule| self.add(rule, report, needs)),
-            "match" => self.condition(part, report, needs),
-            "or" if self.listed(part, report) => {}
-            "not" if self.negated(part, report) => {}
-            "or" | "not" => self.tested(expression(rule, needs), &part.field(), report),
+        let field = part.field();
+        let taken = match part.key {
+            "and" => return part.items().iter().for_each(|rule| self.rule(rule)),
+            "match" => self.condition(part, &field),
+            "or" if self.listed(part) => Ok(()),
+            "not" if self.negated(part) => Ok(()),
+            "or" | "not" => {
+                let expression = expression(rule, &mut self.needs, DEPTH_MAX);
+                expression.map(|expression| self.tested(expression, &field))
+            }
             // Without its rule, the hook would run for everybody.
-            _ => report.refused(
-                &rule.named("trigger-rule"),
-                "a rule is one of `and`, `or`, `not` and `match`",
-            ),
-        }
+            _ => return self.report.refused(&rule.named("trigger-rule"), RULE),
+        };
+        refuse(&mut self.report, taken, &field);
     }
 
     /// Adds a condition of the script.
-    fn tested(&mut self, expression: Result<String, String>, field: &Field, report: &mut ConversionReport) {
-        match expression {
-            Ok(expression) => {
-                report.differs(field, "entry", "the script tests it, and then ends with success");
-                self.script.push(expression);
-            }
-            Err(why) => report.refused(field, &why),
-        }
+    fn tested(&mut self, expression: String, field: &Field) {
+        let note = "the script tests it, and then ends with success";
+        self.report.differs(field, "entry", note);
+        self.rules.script.push(expression);
     }
 
-    fn condition(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport, needs: &mut Needs) {
-        let field = rule.field();
+    fn condition(&mut self, rule: &NamedValue<'_>, field: &Field) -> Result<(), String> {
         let parameter = rule.get("parameter");
         let header = parameter.filter(|parameter| parameter.text_of("source").as_deref() == Some("header"));
-        let header = header
-            .and_then(|parameter| parameter.text_of("name"))
-            .unwrap_or_default()
-            .to_ascii_lowercase();
+        let header = header.and_then(|parameter| parameter.text_of("name"));
+        let header = header.unwrap_or_default().to_ascii_lowercase();
         let kind = rule.text_of("type").unwrap_or_default();
         match kind.as_str() {
             "payload-hmac-sha256" | "payload-hash-sha256" => {
@@ -69,91 +66,81 @@ impl WebhookRules {
                     "x-hub-signature-256" => "github",
                     "x-gitea-signature" => "gitea",
                     _ => {
-                        let why = format!(
+                        return Err(format!(
                             "no form of `auth` has its signature in `{header}`: GitHub sends `X-Hub-Signature-256`, Gitea `X-Gitea-Signature`; \
                              for others leave webhook in front"
-                        );
-                        return report.refused(&field, &why);
+                        ));
                     }
                 };
-                self.credential(scheme, rule.text_of("secret"), &field, report);
+                self.credential(scheme, rule.text_of("secret"), field)
             }
             "payload-hmac-sha1" | "payload-hash-sha1" | "payload-hmac-sha512" | "payload-hash-sha512" => {
-                let why = "fnd checks SHA-256 only: GitHub, Gitea and Bitbucket send it, too, in `X-Hub-Signature-256`; choose that header";
-                report.refused(&field, why);
+                Err("fnd checks SHA-256 only: GitHub, Gitea and Bitbucket send it, too, in `X-Hub-Signature-256`; choose that header".to_owned())
             }
-            "scalr-signature" => report.refused(&field, "fnd does not know Scalr's signature: leave webhook in front"),
-            "ip-whitelist" => self.addresses(&[*rule], &field, report),
+            "scalr-signature" => Err("fnd does not know Scalr's signature: leave webhook in front".to_owned()),
+            "ip-whitelist" => {
+                self.addresses(&[*rule], field);
+                Ok(())
+            }
             // As a credential the token is a secret of fnd. As a condition it would stand in the manifest.
-            "value" if header == "x-gitlab-token" => self.credential("gitlab", rule.text_of("value"), &field, report),
+            "value" if header == "x-gitlab-token" => self.credential("gitlab", rule.text_of("value"), field),
             "value" if header == "authorization" => {
+                let why = "of `Authorization`, `auth` has `token` (`Bearer`) and `basic`: set it yourself";
                 let value = rule.text_of("value").unwrap_or_default();
-                match value.strip_prefix("Bearer ") {
-                    Some(token) => self.credential("token", Some(token.to_owned()), &field, report),
-                    None => report.refused(
-                        &field,
-                        "of `Authorization`, `auth` has `token` (`Bearer`) and `basic`: set it yourself",
-                    ),
-                }
+                let token = value.strip_prefix("Bearer ").ok_or(why)?;
+                self.credential("token", Some(token.to_owned()), field)
             }
             "value" | "regex" => match parameter.as_ref().and_then(place) {
-                Some(place) => match condition(rule, &kind) {
-                    Ok(value) => self.insert(place, value, &field, report),
-                    Err(why) => report.refused(&field, &why),
-                },
-                None => self.tested(matched(rule, needs), &field, report),
+                Some(place) => self.insert(place, condition(rule, &kind)?, field),
+                None => matched(rule, &mut self.needs).map(|expression| self.tested(expression, field)),
             },
-            _ => report.refused(&field, &format!("`{kind}` is no type of a match")),
+            _ => Err(format!("`{kind}` is no type of a match")),
         }
     }
 
-    fn credential(
-        &mut self,
-        scheme: &'static str,
-        secret: Option<String>,
-        field: &Field,
-        report: &mut ConversionReport,
-    ) {
-        let Some(secret) = secret.filter(|secret| !secret.is_empty()) else {
-            return report.refused(field, "the secret is missing");
-        };
-        if self.auth.is_some() {
-            return report.refused(field, "fnd wants one credential of several, and this rule wants all");
+    fn credential(&mut self, scheme: &'static str, secret: Option<String>, field: &Field) -> Result<(), String> {
+        let secret = secret.filter(|secret| !secret.is_empty());
+        let secret = secret.ok_or("the secret is missing")?;
+        if self.rules.auth.is_some() {
+            return Err("fnd wants one credential of several, and this rule wants all".to_owned());
         }
-        report.works(field, "http.auth");
-        self.auth = Some((scheme, secret, field.clone()));
+        self.report.works(field, "http.auth");
+        self.rules.auth = Some((scheme, secret, field.clone()));
+        Ok(())
     }
 
     /// Adds a condition of the route. A place has one.
-    fn insert(&mut self, place: String, value: Value, field: &Field, report: &mut ConversionReport) {
-        if self.when.contains_key(&place) {
-            return report.refused(
-                field,
-                &format!("`when` has one condition for `{place}`: test the second one in the script"),
-            );
+    fn insert(&mut self, place: String, value: Value, field: &Field) -> Result<(), String> {
+        if self.rules.when.contains_key(&place) {
+            return Err(format!(
+                "`when` has one condition for `{place}`: test the second one in the script"
+            ));
         }
-        report.works(field, &format!("http.when.{place}"));
-        self.when.insert(place, (value, field.clone()));
+        self.report.works(field, &format!("http.when.{place}"));
+        self.rules.when.insert(place, (value, field.clone()));
+        Ok(())
     }
 
     /// `ip-whitelist`, or an `or` of several: a list of addresses and networks.
-    fn addresses(&mut self, rules: &[NamedValue<'_>], field: &Field, report: &mut ConversionReport) {
+    fn addresses(&mut self, rules: &[NamedValue<'_>], field: &Field) {
         let mut ranges: Vec<Value> = Vec::new();
         for rule in rules {
             let range = rule.text_of("ip-range").unwrap_or_default();
             if range.trim().is_empty() {
-                return report.refused(&rule.field(), "`ip-range` is missing");
+                return self.report.refused(&rule.field(), "`ip-range` is missing");
             }
             if let Some(wrong) = range.split_whitespace().find(|range| !is_network(range)) {
-                return report.refused(&rule.field(), &format!("`{wrong}` is no address and no network"));
+                let why = format!("`{wrong}` is no address and no network");
+                return self.report.refused(&rule.field(), &why);
             }
             ranges.extend(range.split_whitespace().map(Value::from));
         }
-        self.insert("ip".to_owned(), Value::Array(ranges), field, report);
+        let inserted = self.insert("ip".to_owned(), Value::Array(ranges), field);
+        refuse(&mut self.report, inserted, field);
     }
 
     /// `or` of values and expressions in one place, or of addresses: one condition.
-    fn listed(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport) -> bool {
+    fn listed(&mut self, rule: &NamedValue<'_>) -> bool {
         let mut values = Vec::new();
         let mut places = Vec::new();
         let parts: Vec<NamedValue<'_>> = rule.items().iter().filter_map(|part| part.get("match")).collect();
@@ -162,7 +149,7 @@ impl WebhookRules {
         }
         let kind = |part: &NamedValue<'_>| part.text_of("type").unwrap_or_default();
         if parts.iter().all(|part| kind(part) == "ip-whitelist") {
-            self.addresses(&parts, &rule.field(), report);
+            self.addresses(&parts, &rule.field());
             return true;
         }
         for part in parts {
@@ -183,16 +170,13 @@ impl WebhookRules {
         }
         places.dedup();
         match <[String; 1]>::try_from(places) {
-            Ok([place]) if !self.when.contains_key(&place) => {
-                self.insert(place, one_of(&values), &rule.field(), report);
-                true
-            }
-            _ => false,
+            Ok([place]) => self.insert(place, one_of(&values), &rule.field()).is_ok(),
+            Err(_) => false,
         }
     }
 
     /// `not` of a value: `{ not = "VALUE", matches = "^" }`.
-    fn negated(&mut self, rule: &NamedValue<'_>, report: &mut ConversionReport) -> bool {
+    fn negated(&mut self, rule: &NamedValue<'_>) -> bool {
         let part = rule
             .get("match")
             .filter(|part| part.text_of("type").as_deref() == Some("value"));
@@ -201,18 +185,10 @@ impl WebhookRules {
         let (Some(place), Some(value)) = (place, value) else {
             return false;
         };
-        if self.when.contains_key(&place) {
-            return false;
-        }
         // For webhook a rule about a value that the request does not have fails, also below `not`. The expression fits every
         // value, and no missing one.
-        let not = [("not", value.as_str()), ("matches", "^")];
-        let not = not
-            .into_iter()
-            .map(|(key, value)| (key.to_owned(), Value::from(value)))
-            .collect();
-        self.insert(place, Value::Table(not), &rule.field(), report);
-        true
+        let not = table([("not", value.as_str()), ("matches", "^")]);
+        self.insert(place, not, &rule.field()).is_ok()
     }
 }
 
@@ -229,11 +205,7 @@ fn one_of(values: &[(bool, String)]) -> Value {
         }
     };
     let all: Vec<String> = values.iter().map(part).collect();
-    Value::Table(
-        [("matches".to_owned(), Value::from(all.join("|")))]
-            .into_iter()
-            .collect(),
-    )
+    table([("matches", all.join("|").as_str())])
 }
 
 /// Returns an expression that fits a text only.
@@ -257,9 +229,7 @@ fn condition(rule: &NamedValue<'_>, kind: &str) -> Result<Value, String> {
             .ok_or_else(|| "`value` is missing".to_owned());
     }
     let regex = rule.text_of("regex").ok_or("`regex` is missing")?;
-    Ok(Value::Table(
-        [("matches".to_owned(), Value::from(regex))].into_iter().collect(),
-    ))
+    Ok(table([("matches", regex.as_str())]))
 }
 
 /// The deepest nesting of a rule that a script tests.
@@ -267,18 +237,15 @@ const DEPTH_MAX: usize = 16;
 
 /// Returns a rule as a condition of bash. As in webhook, a value that the request does not have makes the whole rule fail, but
 /// for the other parts of an `or`: `$missing` says so.
-fn expression(rule: &NamedValue<'_>, needs: &mut Needs) -> Result<String, String> {
-    nested(rule, needs, DEPTH_MAX)
-}
-
-fn nested(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<String, String> {
+fn expression(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<String, String> {
     let depth = depth.checked_sub(1).ok_or("the rule is nested too deeply")?;
     let found = rule.items();
     let [part] = found.as_slice() else {
-        return Err("a rule is one of `and`, `or`, `not` and `match`".to_owned());
+        return Err(RULE.to_owned());
     };
     let parts = |needs: &mut Needs| {
-        let parts: Result<Vec<String>, String> = part.items().iter().map(|rule| nested(rule, needs, depth)).collect();
+        let parts: Result<Vec<String>, String> =
+            part.items().iter().map(|rule| expression(rule, needs, depth)).collect();
         let parts = parts?;
         if parts.is_empty() {
             return Err("a rule is empty".to_owned());
@@ -295,7 +262,7 @@ fn nested(rule: &NamedValue<'_>, needs: &mut Needs, depth: usize) -> Result<Stri
             "if {}; then missing=; else ! missing=; fi",
             parts(needs)?.join(" || ! missing= || ")
         )),
-        "not" => nested(part, needs, depth).map(|rule| format!("! {rule}")),
+        "not" => expression(part, needs, depth).map(|rule| format!("! {rule}")),
         "match" => matched(part, needs),
         _ => Err(format!("webhook has no rule `{}`", part.key)),
     }

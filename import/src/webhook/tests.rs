@@ -5,11 +5,8 @@ use crate::tests::testing::{check_refused, only, table};
 
 fn made(text: &str) -> Imported {
     let documents = tree::parse("hooks.json", text.as_bytes()).unwrap();
-    let scripts = Scripts {
-        link: false,
-        read: |path| (path == "/opt/deploy.sh").then(|| b"#!/bin/sh\n".to_vec()),
-    };
-    hooks(&documents, "hooks.json", scripts)
+    let read: ReadScript = |path| (path == "/opt/deploy.sh").then(|| b"#!/bin/sh\n".to_vec());
+    hooks(&documents, "hooks.json", read)
 }
 
 fn hook(rest: &str) -> Imported {

@@ -112,24 +112,7 @@ const ENTIRE: &str = r#"entire() { # sets REPLY to the whole body, as JSON
 }"#;
 
 /// The functions that a script needs.
-#[derive(Debug, Default)]
-pub(super) struct Needs(BTreeSet<HookFunction>);
-
-impl Needs {
-    fn add(&mut self, functions: &[HookFunction]) {
-        self.0.extend(functions);
-    }
-
-    /// Says whether the script needs a function.
-    pub(super) fn has(&self, function: HookFunction) -> bool {
-        self.0.contains(&function)
-    }
-
-    /// Returns the functions in their order.
-    pub(super) fn functions(&self) -> impl Iterator<Item = HookFunction> {
-        self.0.iter().copied()
-    }
-}
+pub(super) type Needs = BTreeSet<HookFunction>;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HookValue {
@@ -154,15 +137,15 @@ pub(super) fn value(parameter: &NamedValue<'_>, needs: &mut Needs) -> Result<Hoo
     match (source.as_str(), name.as_str()) {
         ("string", value) => Ok(HookValue::Word(quoted(value))),
         ("payload", name) if !name.is_empty() => {
-            needs.add(&[Body, Field, Json, Payload]);
+            needs.extend([Body, Field, Json, Payload]);
             command(format!("payload {}", quoted(name)))
         }
         ("url" | "query", name) if !name.is_empty() => {
-            needs.add(&[Field]);
+            needs.extend([Field]);
             command(format!("field {} \"$QUERY_STRING\"", quoted(name)))
         }
         ("header", name) if !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') => {
-            needs.add(&[Header]);
+            needs.extend([Header]);
             let variable = name.to_ascii_uppercase().replace('-', "_");
             command(match variable.as_str() {
                 // CGI names these two without `HTTP_` (RFC 3875, section 4.1).
@@ -177,15 +160,15 @@ pub(super) fn value(parameter: &NamedValue<'_>, needs: &mut Needs) -> Result<Hoo
             Ok(HookValue::Word("\"$REMOTE_ADDR\"".to_owned()))
         }
         ("entire-payload", _) => {
-            needs.add(&[Body, Field, Json, Pairs, Entire]);
+            needs.extend([Body, Field, Json, Pairs, Entire]);
             command("entire".to_owned())
         }
         ("entire-query", _) => {
-            needs.add(&[Field, Json, Pairs]);
+            needs.extend([Field, Json, Pairs]);
             command("pairs \"$QUERY_STRING\"".to_owned())
         }
         ("raw-request-body", _) => {
-            needs.add(&[Body]);
+            needs.extend([Body]);
             // A body without a NUL is read to its end, which `read` takes for a failure.
             command("{ IFS= read -r -d '' REPLY <\"$_body\" || :; }".to_owned())
         }

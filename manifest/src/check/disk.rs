@@ -2,10 +2,10 @@
 
 use super::CheckedFiles;
 use crate::function::listing::{DirectoryEntry, EntryKind};
+use crate::judge::judged;
 use crate::regular_file;
 use fnd_unpack::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::{ArchiveRefusal, Format, Why};
-use fnd_wire::form::Bytes;
 use fnd_wire::plan::{CODE_MAX, JudgedFile};
 use fnd_wire::unpack::Unpacked;
 use std::io::{self, Read as _};
@@ -35,12 +35,8 @@ impl CheckedFiles for Disk {
 
     fn read(&self, path: &str, max: usize) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
-        let limit = u64::try_from(max).unwrap_or(u64::MAX);
-        let file = regular_file::open(path.as_ref()).map_err(|error| error.to_string())?;
-        file.take(limit)
-            .read_to_end(&mut bytes)
-            .map_err(|error| error.to_string())?;
-        Ok(bytes)
+        let read = regular_file::open(path.as_ref()).and_then(|file| file.take(max as u64).read_to_end(&mut bytes));
+        read.map(|_| bytes).map_err(|error| error.to_string())
     }
 
     fn kind(&self, path: &str) -> Result<EntryKind, String> {
@@ -74,12 +70,7 @@ struct FileHeads {
 
 impl Sink for FileHeads {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
-        self.files.push(JudgedFile {
-            path: file.path.clone(),
-            bytes: Bytes::default(),
-            mode: if file.executable { 0o755 } else { 0o644 },
-            trusted: true,
-        });
+        self.files.push(judged(&file.path, Vec::new(), file.executable));
         Ok(())
     }
 

@@ -38,7 +38,7 @@ impl CheckedFiles for Memory {
         let (_, text) = self.0.get(path).ok_or(Why::Unreadable)?;
         let file = |line: &str| {
             let (name, text) = line.split_once(": ")?;
-            Some(judged(name, text.as_bytes().to_vec(), 0o644))
+            Some(judged(name, text.as_bytes().to_vec(), false))
         };
         text.lines().map(|line| file(line).ok_or(Why::Damaged.into())).collect()
     }

@@ -2,10 +2,11 @@
 
 use super::item::Item;
 use super::made::MadeManifest;
-use super::objects::{ObjectKind, Objects};
+use super::objects::{Object, ObjectKind, Objects};
 use super::report::ConversionReport;
-use super::yaml::Value;
 use crate::schema::TextKind;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use fnd_wire::units::{print_cpu, print_size};
 
 /// The making of one function.
@@ -48,6 +49,34 @@ impl<'d> Making<'_, 'd> {
         self.made.differs(&mut self.report, (key, value), &item.field(), note);
     }
 
+    /// Sets a key of a table to a value that a field says; the key may contain a dot.
+    pub(super) fn works_in(&mut self, (table, name): (&str, &str), value: impl Into<toml::Value>, item: &Item<'_>) {
+        let field = item.field();
+        self.report.works(&field, &format!("{table}.{name}"));
+        self.made.manifest.set_in(table, name, value, Some(&field));
+    }
+
+    /// Sets a key to the whole number of a field, if there is one.
+    pub(super) fn number(&mut self, key: &str, item: Option<&Item<'_>>) {
+        if let Some(item) = item
+            && let Some(number) = item.whole(&mut self.report)
+        {
+            self.works(key, i64::try_from(number).unwrap_or(i64::MAX), item);
+        }
+    }
+
+    /// Sets the timeout of a call to the seconds of a field, else to the default of the other system.
+    pub(super) fn timeout(&mut self, item: Option<&Item<'_>>, default: &str) {
+        let Some(item) = item else {
+            return self.default("limits.timeout", default);
+        };
+        match item.whole(&mut self.report) {
+            Some(0) => self.refuse(item, "a timeout of 0 would end every call"),
+            Some(seconds) => self.works("limits.timeout", format!("{seconds}s"), item),
+            None => {}
+        }
+    }
+
     /// Says that a field has no effect, and why.
     pub(super) fn not_here(&mut self, item: &Item<'_>, why: &str) {
         self.report.not_here(&item.field(), why);
@@ -56,6 +85,24 @@ impl<'d> Making<'_, 'd> {
     /// Says that a field is wrong.
     pub(super) fn refuse(&mut self, item: &Item<'_>, why: &str) {
         self.report.refused(&item.field(), why);
+    }
+
+    /// Returns the field that `holder` must have; `name` is its name in the report.
+    pub(super) fn required(&mut self, holder: &Item<'d>, name: &str) -> Option<Item<'d>> {
+        let found = holder.get(name.rsplit('.').next().unwrap_or(name));
+        if found.is_none() {
+            self.refuse(holder, &format!("Required value: {name}"));
+        }
+        found
+    }
+
+    /// Returns the field at a path that an object must have.
+    pub(super) fn required_of(&mut self, object: &Object<'d>, path: &str) -> Option<Item<'d>> {
+        let found = object.root.get(path);
+        if found.is_none() {
+            self.refuse(&object.place(), &format!("Required value: {path}"));
+        }
+        found
     }
 
     /// Sets a key without an origin: a default of the other system.
@@ -67,12 +114,9 @@ impl<'d> Making<'_, 'd> {
 
     /// Takes over the labels whose names fnd allows, and refuses the others.
     pub(super) fn metadata(&mut self, root: &Item<'d>) {
-        for (name, label) in root.get("metadata.labels").iter().flat_map(Item::entries) {
+        for (name, label) in root.entries_at("metadata.labels") {
             match label.scalar(&mut self.report) {
-                Some(value) if TextKind::Name.holds(name) => {
-                    self.report.works(&label.field(), &format!("labels.{name}"));
-                    self.made.manifest.set_in("labels", name, value, Some(&label.field()));
-                }
+                Some(value) if TextKind::Name.holds(name) => self.works_in(("labels", name), value, &label),
                 Some(_) => self.refuse(&label, "the name of a label has letters, digits, `.`, `_`, `-` and `/`"),
                 None => {}
             }
@@ -114,52 +158,32 @@ impl<'d> Making<'_, 'd> {
                 self.env_from(name, &item, &from);
             } else {
                 // In Kubernetes a variable without a value is empty.
-                let value = item
-                    .get("value")
-                    .map_or(Some(String::new()), |value| value.scalar(&mut self.report));
-                self.set_env(name, value.unwrap_or_default(), &item);
+                let value = item.get("value").and_then(|value| value.scalar(&mut self.report));
+                self.works_in(("env", name), value.unwrap_or_default(), &item);
             }
         }
     }
 
-    fn set_env(&mut self, name: &str, value: String, item: &Item<'d>) {
-        self.report.works(&item.field(), &format!("env.{name}"));
-        self.made.manifest.set_in("env", name, value, Some(&item.field()));
-    }
-
     fn env_from(&mut self, name: &str, item: &Item<'d>, from: &Item<'d>) {
-        let key_of = |reference: &Item<'d>, report: &mut ConversionReport| {
-            let part =
-                |part: &str, report: &mut ConversionReport| reference.get(part).and_then(|item| item.text(report));
-            Some((part("name", report)?, part("key", report)?))
+        let secret = from.get("secretKeyRef");
+        let Some(reference) = secret.clone().or_else(|| from.get("configMapKeyRef")) else {
+            return self.not_here(item, "its value comes from the cluster");
         };
-        if let Some(reference) = from.get("secretKeyRef") {
-            let Some((secret, key)) = key_of(&reference, &mut self.report) else {
-                return self.refuse(&reference, "Required value: name and key");
-            };
+        let mut part = |part: &str| reference.get(part)?.text(&mut self.report);
+        let Some((holder, key)) = part("name").and_then(|name| Some((name, part("key")?))) else {
+            return self.refuse(&reference, "Required value: name and key");
+        };
+        if secret.is_some() {
             // A secret of fnd has no keys, so the key becomes a part of its name.
-            self.secret(name, &format!("{secret}.{key}"), item);
-        } else if let Some(reference) = from.get("configMapKeyRef") {
-            let Some((map, key)) = key_of(&reference, &mut self.report) else {
-                return self.refuse(&reference, "Required value: name and key");
-            };
-            match self.config(map, key) {
-                Some(value) => self.set_env(name, value, item),
-                None if matches!(
-                    reference.get("optional").map(|item| item.value()),
-                    Some(Value::Bool(true))
-                ) =>
-                {
-                    self.report.differs(
-                        &item.field(),
-                        "",
-                        "the ConfigMap is not among these files: the variable is absent",
-                    );
-                }
-                None => self.refuse(&reference, &missing_config(map, key)),
+            return self.secret(name, &format!("{holder}.{key}"), item);
+        }
+        match self.config(holder, key) {
+            Some(value) => self.works_in(("env", name), value, item),
+            None if reference.is_true("optional") => {
+                let note = "the ConfigMap is not among these files: the variable is absent";
+                self.report.differs(&item.field(), "", note);
             }
-        } else {
-            self.not_here(item, "its value comes from the cluster");
+            None => self.refuse(&reference, &missing_config(holder, key)),
         }
     }
 
@@ -186,12 +210,11 @@ impl<'d> Making<'_, 'd> {
     /// Takes limits as containers have them: `{limits: {memory, cpu}, requests: {...}}`.
     pub(super) fn resources(&mut self, resources: &Item<'d>) {
         for (part, sets) in [("requests", false), ("limits", true)] {
-            for (name, item) in resources.get(part).iter().flat_map(Item::entries) {
+            for (name, item) in resources.entries_at(part) {
                 let Some(text) = item.scalar(&mut self.report) else {
                     continue;
                 };
-                let quantity = quantity(&text);
-                match (name, quantity) {
+                match (name, quantity(&text)) {
                     (_, None) => self.refuse(
                         &item,
                         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
@@ -207,11 +230,31 @@ impl<'d> Making<'_, 'd> {
         }
     }
 
+    /// Takes variables and limits of a container.
+    pub(super) fn container(&mut self, container: &Item<'d>) {
+        if let Some(env) = container.get("env") {
+            self.env(&env);
+        }
+        if let Some(resources) = container.get("resources") {
+            self.resources(&resources);
+        }
+    }
+
     /// Puts code beside the manifest and makes it the entry.
     pub(super) fn code(&mut self, path: &str, code: impl Into<Vec<u8>>, item: &Item<'d>) {
         self.works("entry", path, item);
         self.made.file(path, code);
     }
+}
+
+/// Returns the bytes of a text in base64.
+///
+/// # Errors
+/// Why it is none, for people.
+pub(super) fn base64(text: &str) -> Result<Vec<u8>, String> {
+    // YAML breaks long texts into lines, and base64 has no blanks.
+    let decoded = STANDARD.decode(text.split_whitespace().collect::<String>());
+    decoded.map_err(|error| format!("illegal base64 data: {error}"))
 }
 
 /// Says that a ConfigMap is not there.

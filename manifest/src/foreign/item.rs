@@ -112,6 +112,24 @@ impl<'d> Item<'d> {
         entries.iter().map(entry).collect()
     }
 
+    /// Returns the items of the list at a path; none if there is no list.
+    #[must_use]
+    pub fn items_at(&self, path: &str) -> Vec<Self> {
+        self.get(path).map(|list| list.items()).unwrap_or_default()
+    }
+
+    /// Returns the entries of the map at a path; none if there is no map.
+    #[must_use]
+    pub fn entries_at(&self, path: &str) -> Vec<(&'d str, Self)> {
+        self.get(path).map(|map| map.entries()).unwrap_or_default()
+    }
+
+    /// Says whether the value at a path is `true`.
+    #[must_use]
+    pub fn is_true(&self, path: &str) -> bool {
+        self.get(path).is_some_and(|item| *item.value() == Value::Bool(true))
+    }
+
     /// Returns the text at a path; absent if there is something else.
     #[must_use]
     pub fn text_at(&self, path: &str) -> Option<&'d str> {
@@ -216,21 +234,22 @@ impl<'d> Item<'d> {
             Some(open) => path == open || path.strip_prefix(open).is_some_and(|rest| rest.starts_with('.')),
             None => path == *field,
         };
-        let is_above = |field: &&str| {
-            field
-                .strip_prefix(path.as_str())
-                .is_some_and(|rest| rest.starts_with('.'))
-        };
-        if !fields.iter().any(is_above) {
+        let below = format!("{path}.");
+        if !fields.iter().any(|field| field.starts_with(&below)) {
             let field = self.field();
             let is_named = |row: &Row| row.field == field.name && row.file == field.file && row.line == field.line;
             if !fields.iter().any(is_field) && !report.rows.iter().any(is_named) {
-                report.unknown(&field, "no such field is known; Kubernetes would ignore it, too");
+                report.unknown(&field, NO_FIELD);
             }
             return;
         }
-        let below = self.entries().into_iter().map(|(_, item)| item).chain(self.items());
-        below.for_each(|item| item.misspelt(report, fields));
+        self.parts().for_each(|item| item.misspelt(report, fields));
+    }
+
+    /// Returns the values of a map or the items of a list.
+    fn parts(&self) -> impl Iterator<Item = Self> {
+        let values = self.entries().into_iter().map(|(_, item)| item);
+        values.chain(self.items())
     }
 
     /// Reports each value below that has no row yet; `known` gives the reason of a path that has no effect here.
@@ -258,18 +277,15 @@ impl<'d> Item<'d> {
             }
             return;
         }
-        let below: Vec<Self> = match self.value() {
-            Value::List(_) => self.items(),
-            _ => self.entries().into_iter().map(|(_, item)| item).collect(),
-        };
-        if below.is_empty() {
-            report.unknown(&field, "no such field is known; Kubernetes would ignore it, too");
+        let mut parts = self.parts().peekable();
+        if parts.peek().is_none() {
+            report.unknown(&field, NO_FIELD);
         }
-        for item in below {
-            item.leftover_since(first, report, known);
-        }
+        parts.for_each(|item| item.leftover_since(first, report, known));
     }
 }
+
+const NO_FIELD: &str = "no such field is known; Kubernetes would ignore it, too";
 
 /// Returns a path without the places in lists: `spec.env[0].name` is `spec.env.name`.
 fn without_indexes(path: &str) -> String {

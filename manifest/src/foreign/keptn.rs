@@ -6,6 +6,9 @@ use super::objects::{Object, ObjectKind};
 use fnd_wire::units::{parse_duration, print_duration};
 use std::time::Duration;
 
+const BAD_TIMEOUT: &str =
+    r"Invalid value: spec.timeout in body should match '^0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$'";
+
 /// Keptn's own default: attempts after the first.
 const RETRIES: i64 = 10;
 
@@ -121,20 +124,14 @@ impl<'d> Making<'_, 'd> {
 
     /// Makes the function of a task: that of its definition, with what the task says.
     pub(super) fn keptn_task(&mut self, object: &Object<'d>) {
-        let Some(named) = object.root.get("spec.taskDefinition") else {
-            return self.refuse(
-                &object.root.get("metadata").unwrap_or_else(|| object.root.clone()),
-                "Required value: spec.taskDefinition",
-            );
+        let Some(named) = self.required_of(object, "spec.taskDefinition") else {
+            return;
         };
         let Some(name) = named.text(&mut self.report) else {
             return;
         };
-        let Some(definition) = self.objects.find(ObjectKind::KeptnTaskDefinition, name).cloned() else {
-            let why = format!(
-                "KeptnTaskDefinition.lifecycle.keptn.sh \"{name}\" not found among these files; put its file beside this one"
-            );
-            return self.refuse(&named, &why);
+        let Some(definition) = self.keptn_find(name, &named) else {
+            return;
         };
         self.report.works(&named.field(), "entry");
         self.keptn_code(&definition, CHAIN_MAX);
@@ -143,7 +140,7 @@ impl<'d> Making<'_, 'd> {
         // The second call: values of the task replace those of its definition.
         self.keptn_limits(object.root.get("spec").as_ref());
         // The task's own parameters only fill what the definition leaves open.
-        self.keptn_parameters(object.root.get("spec.parameters").as_ref(), false);
+        self.keptn_parameters(&object.root, "spec.parameters.map");
         self.keptn_secret(object.root.get("spec.secureParameters.secret").as_ref(), true);
         if let Some(context) = object.root.get("spec.context") {
             self.keptn_context(&context);
@@ -151,6 +148,18 @@ impl<'d> Making<'_, 'd> {
         self.leftover(&object.root, KNOWN);
         let fields: Vec<&str> = FIELDS.into_iter().chain(TASK_FIELDS).collect();
         self.misspelt(&object.root, &fields);
+    }
+
+    /// Returns the definition that a field names.
+    fn keptn_find(&mut self, name: &str, item: &Item<'d>) -> Option<Object<'d>> {
+        let found = self.objects.find(ObjectKind::KeptnTaskDefinition, name).cloned();
+        if found.is_none() {
+            let why = format!(
+                "KeptnTaskDefinition.lifecycle.keptn.sh \"{name}\" not found among these files; put its file beside this one"
+            );
+            self.refuse(item, &why);
+        }
+        found
     }
 
     /// Takes the context, as Keptn writes it into the variable.
@@ -174,13 +183,12 @@ impl<'d> Making<'_, 'd> {
     /// Takes the code of a definition, or of the one that it names.
     fn keptn_code(&mut self, object: &Object<'d>, chain: usize) {
         let spec = object.root.get("spec");
-        let whole = || object.root.get("metadata").unwrap_or_else(|| object.root.clone());
         let found: Vec<(&str, Item<'d>)> = RUNNERS
             .iter()
             .filter_map(|runner| Some((*runner, spec.as_ref()?.get(runner)?)))
             .collect();
         let (runner, item) = match found.as_slice() {
-            [] => return self.refuse(&spec.unwrap_or_else(whole), NO_RUNNER),
+            [] => return self.refuse(&spec.unwrap_or_else(|| object.place()), NO_RUNNER),
             [one] => one.clone(),
             [_, second, ..] => return self.refuse(&second.1, TWO_RUNNERS),
         };
@@ -188,25 +196,19 @@ impl<'d> Making<'_, 'd> {
             return self.keptn_container(&item);
         }
         // A child's parameters win over its parent's, so they come first.
-        self.keptn_parameters(item.get("parameters").as_ref(), false);
+        self.keptn_parameters(&item, "parameters.map");
         self.keptn_secret(item.get("secureParameters.secret").as_ref(), false);
         if let Some(reference) = item.get("functionRef.name") {
             let Some(name) = reference.text(&mut self.report) else {
                 return;
             };
             self.report.works(&reference.field(), "entry");
-            return match self.objects.find(ObjectKind::KeptnTaskDefinition, name).cloned() {
-                _ if chain == 0 || name == object.name => {
-                    self.refuse(&reference, "the definitions name each other in a loop");
-                }
-                Some(parent) => self.keptn_code(&parent, chain - 1),
-                None => {
-                    let why = format!(
-                        "KeptnTaskDefinition.lifecycle.keptn.sh \"{name}\" not found among these files; put its file beside this one"
-                    );
-                    self.refuse(&reference, &why);
-                }
-            };
+            if chain == 0 || name == object.name {
+                self.refuse(&reference, "the definitions name each other in a loop");
+            } else if let Some(parent) = self.keptn_find(name, &reference) {
+                self.keptn_code(&parent, chain - 1);
+            }
+            return;
         }
         let runtime = self.keptn_runtime(runner, spec.as_ref(), &item);
         // Keptn runs the whole file, also if fnd would find a handler in it.
@@ -215,12 +217,8 @@ impl<'d> Making<'_, 'd> {
         if let Some(arguments) = item.get("cmdParameters") {
             // Keptn's runner expands `$CMD_ARGS` without quotes, so its shell splits the text at blanks and knows no
             // quotes in it.
-            let words: Vec<toml::Value> = arguments
-                .text(&mut self.report)
-                .unwrap_or_default()
-                .split_whitespace()
-                .map(Into::into)
-                .collect();
+            let text = arguments.text(&mut self.report).unwrap_or_default();
+            let words: Vec<toml::Value> = text.split_whitespace().map(Into::into).collect();
             match runtime {
                 "python" => self.works("interpreter_args", words, &arguments),
                 _ => self.not_here(&arguments, "Keptn's deno runner does not use it either"),
@@ -277,29 +275,22 @@ impl<'d> Making<'_, 'd> {
             let note = "it is fetched when the function is installed, and an answer other than 2xx is an error; Keptn fetches it at each run";
             self.differs(("source.url", text), &url, note);
         } else {
-            self.refuse(
-                item,
-                "no function specified: one of inline, httpRef, functionRef, configMapRef",
-            );
+            let why = "no function specified: one of inline, httpRef, functionRef, configMapRef";
+            self.refuse(item, why);
         }
     }
 
-    /// Takes parameters. Those that are there already win, unless `wins`.
-    fn keptn_parameters(&mut self, parameters: Option<&Item<'d>>, wins: bool) {
-        let Some(map) = parameters.and_then(|parameters| parameters.get("map")) else {
-            return;
-        };
-        for (name, item) in map.entries() {
+    /// Takes parameters. Those that are there already win.
+    fn keptn_parameters(&mut self, holder: &Item<'d>, path: &str) {
+        for (name, item) in holder.entries_at(path) {
             let Some(value) = item.scalar(&mut self.report) else {
                 continue;
             };
-            let is_set = self.made.manifest.keys("data").any(|key| key == name);
-            if is_set && !wins {
-                self.report
-                    .differs(&item.field(), "", "the definition that comes first has this parameter");
+            if self.made.manifest.keys("data").any(|key| key == name) {
+                let note = "the definition that comes first has this parameter";
+                self.report.differs(&item.field(), "", note);
             } else {
-                self.report.works(&item.field(), &format!("data.{name}"));
-                self.made.manifest.set_in("data", name, value, Some(&item.field()));
+                self.works_in(("data", name), value, &item);
             }
         }
     }
@@ -310,9 +301,8 @@ impl<'d> Making<'_, 'd> {
             return;
         };
         if self.made.manifest.keys("secrets").any(|key| key == "SECURE_DATA") && !wins {
-            return self
-                .report
-                .differs(&item.field(), "", "the definition that comes first has a secret");
+            let note = "the definition that comes first has a secret";
+            return self.report.differs(&item.field(), "", note);
         }
         self.secret("SECURE_DATA", name, item);
     }
@@ -320,11 +310,7 @@ impl<'d> Making<'_, 'd> {
     /// Takes retries and the time that a task may last.
     fn keptn_limits(&mut self, spec: Option<&Item<'d>>) {
         let get = |path: &str| spec.and_then(|spec| spec.get(path));
-        if let Some(item) = get("retries")
-            && let Some(retries) = item.whole(&mut self.report)
-        {
-            self.works("retry.retries", i64::try_from(retries).unwrap_or(i64::MAX), &item);
-        }
+        self.number("retry.retries", get("retries").as_ref());
         self.default("retry.retries", RETRIES);
         // KEP 90 writes the name with a capital letter, unlike other fields of Keptn.
         match get("retryInterval").or_else(|| get("RetryInterval")) {
@@ -347,10 +333,7 @@ impl<'d> Making<'_, 'd> {
         {
             match duration(text) {
                 Some(lasts) => self.works("limits.deadline", print_duration(lasts), &item),
-                None => self.refuse(
-                    &item,
-                    r"Invalid value: spec.timeout in body should match '^0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$'",
-                ),
+                None => self.refuse(&item, BAD_TIMEOUT),
             }
         }
         self.default("limits.deadline", "5m");
@@ -359,37 +342,28 @@ impl<'d> Making<'_, 'd> {
         if let Some(item) = get("ttlSecondsAfterFinished")
             && let Some(seconds) = item.whole(&mut self.report)
         {
-            self.works(
-                "history.keep_for",
-                // With 0 Keptn removes a task at once. `keep_for` has no such value.
-                print_duration(Duration::from_secs(seconds.max(1))),
-                &item,
-            );
+            // With 0 Keptn removes a task at once. `keep_for` has no such value.
+            let keep_for = print_duration(Duration::from_secs(seconds.max(1)));
+            self.works("history.keep_for", keep_for, &item);
         }
     }
 
     /// Takes the command of a container. Its image is not run.
     fn keptn_container(&mut self, container: &Item<'d>) {
-        let words = |item: Option<Item<'d>>, report: &mut super::ConversionReport| -> Vec<String> {
-            let items = item.map(|item| item.items()).unwrap_or_default();
-            items.iter().filter_map(|item| item.scalar(report)).collect()
-        };
-        let command = container.get("command");
-        let mut line = words(command.clone(), &mut self.report);
-        line.extend(words(container.get("args"), &mut self.report));
+        let words = container
+            .items_at("command")
+            .into_iter()
+            .chain(container.items_at("args"));
+        let words = words.filter_map(|word| word.scalar(&mut self.report));
+        let quoted: Vec<String> = words.map(|word| quoted(&word)).collect();
         if let Some(image) = container.get("image") {
-            self.not_here(
-                &image,
-                "fnd runs no images: the command runs with the programs of this machine",
-            );
+            let why = "fnd runs no images: the command runs with the programs of this machine";
+            self.not_here(&image, why);
         }
-        let Some(command) = command else {
-            return self.refuse(
-                container,
-                "fnd runs no images, and there is no `command` that could run without one",
-            );
+        let Some(command) = container.get("command") else {
+            let why = "fnd runs no images, and there is no `command` that could run without one";
+            return self.refuse(container, why);
         };
-        let quoted: Vec<String> = line.iter().map(|word| quoted(word)).collect();
         self.default("runtime", "bash");
         self.default("mode", "script");
         // `exec` leaves no shell between fnd and the command, so the command gets the signals itself.
@@ -397,24 +371,16 @@ impl<'d> Making<'_, 'd> {
         if let Some(arguments) = container.get("args") {
             self.report.works(&arguments.field(), "entry");
         }
-        if let Some(env) = container.get("env") {
-            self.env(&env);
-        }
-        if let Some(resources) = container.get("resources") {
-            self.resources(&resources);
-        }
-        for item in [container.get("name"), container.get("imagePullPolicy")]
-            .into_iter()
-            .flatten()
+        self.container(container);
+        for item in ["name", "imagePullPolicy"]
+            .iter()
+            .filter_map(|name| container.get(name))
         {
             self.not_here(&item, "there is no container");
         }
         if let Some(mounts) = container.get("volumeMounts") {
-            self.report.differs(
-                &mounts.field(),
-                "limits.tmp",
-                "use `$TMPDIR`: it lasts for all attempts of the run",
-            );
+            let note = "use `$TMPDIR`: it lasts for all attempts of the run";
+            self.report.differs(&mounts.field(), "limits.tmp", note);
         }
     }
 }

@@ -1,19 +1,15 @@
 //! Kubeless's `Function` and its triggers (`kubeless.io/v1beta1`).
 
-use super::common::{Making, bytes_of};
+use super::common::{Making, base64, bytes_of};
 use super::item::Item;
 use super::objects::{Object, ObjectKind};
 use super::packed;
-use super::yaml::Value;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-/// Kubeless's default, in seconds.
-const TIMEOUT: &str = "180s";
+/// A runtime of Kubeless: the id there, the id here, the end of the files, and the file of dependencies.
+type KubelessRuntime = (&'static str, &'static str, &'static str, &'static str);
 
-/// The runtimes of Kubeless: the id there, the id here, the end of the files, and the file of dependencies.
-const RUNTIMES: &[(&str, &str, &str, &str)] = &[
+const RUNTIMES: &[KubelessRuntime] = &[
     ("python", "python", ".py", "requirements.txt"),
     ("nodejs", "node", ".js", "package.json"),
     ("nodejsCE", "node", ".js", "package.json"),
@@ -76,60 +72,60 @@ impl<'d> Making<'_, 'd> {
     /// Makes a function, and its triggers.
     pub(super) fn kubeless(&mut self, object: &Object<'d>) {
         self.metadata(&object.root);
-        let Some(spec) = object.root.get("spec") else {
-            return self.refuse(
-                &object.root.get("metadata").unwrap_or_else(|| object.root.clone()),
-                "Required value: spec",
-            );
+        let Some(spec) = self.required_of(object, "spec") else {
+            return;
         };
         // `zip` reads both, so that a mistake in one does not hide a mistake in the other.
         if let Some((runtime, module)) = self.kubeless_runtime(&spec).zip(self.kubeless_handler(&spec)) {
             let (_, id, suffix, dependencies) = *runtime;
             self.kubeless_code(&spec, module, suffix);
-            if let Some(deps) = spec.get("deps")
-                && let Some(text) = deps.text(&mut self.report)
-            {
-                let is_fetched = self.made.manifest.get("source.url").is_some();
-                if text.trim().is_empty() {
-                    self.report.works(&deps.field(), "");
-                } else if id == "java" {
-                    self.refuse(
-                        &deps,
-                        "fnd does not read a pom.xml; put the jars in `lib/` of the function's directory",
-                    );
-                // The code is not here yet, so the list cannot be a file beside it. The lines of `requirements.txt` fit
-                // into the manifest, other lists do not.
-                } else if is_fetched && id == "python" {
-                    let lines = text
-                        .lines()
-                        .map(str::trim)
-                        .filter(|line| !line.is_empty() && !line.starts_with('#'));
-                    let packages: Vec<toml::Value> = lines.map(Into::into).collect();
-                    self.works("dependencies", packages, &deps);
-                } else if is_fetched {
-                    let why = format!("the code is fetched: put `{dependencies}` beside it, in an archive");
-                    self.refuse(&deps, &why);
-                } else {
-                    self.works("dependencies", dependencies, &deps);
-                    self.made.file(dependencies, text);
-                }
-            }
+            self.kubeless_dependencies(&spec, id, dependencies);
         }
-        self.kubeless_limits(&spec);
+        // Kubeless has this default.
+        self.timeout(spec.get("timeout").as_ref(), "180s");
+        self.number(
+            "pool.min",
+            spec.get("horizontalPodAutoscaler.spec.minReplicas").as_ref(),
+        );
+        self.number(
+            "pool.max",
+            spec.get("horizontalPodAutoscaler.spec.maxReplicas").as_ref(),
+        );
         self.kubeless_deployment(&spec);
         self.triggers_of(object.name);
         self.leftover(&object.root, KNOWN);
         self.misspelt(&object.root, &FIELDS);
     }
 
-    fn kubeless_runtime(
-        &mut self,
-        spec: &Item<'d>,
-    ) -> Option<&'static (&'static str, &'static str, &'static str, &'static str)> {
-        let Some(item) = spec.get("runtime") else {
-            self.refuse(spec, "Required value: spec.runtime");
-            return None;
+    fn kubeless_dependencies(&mut self, spec: &Item<'d>, id: &str, file: &str) {
+        let Some(deps) = spec.get("deps") else { return };
+        let Some(text) = deps.text(&mut self.report) else {
+            return;
         };
+        let is_fetched = self.made.manifest.get("source.url").is_some();
+        if text.trim().is_empty() {
+            self.report.works(&deps.field(), "");
+        } else if id == "java" {
+            let why = "fnd does not read a pom.xml; put the jars in `lib/` of the function's directory";
+            self.refuse(&deps, why);
+        // The code is not here yet, so the list cannot be a file beside it. The lines of `requirements.txt` fit into the
+        // manifest, other lists do not.
+        } else if is_fetched && id == "python" {
+            let lines = text.lines().map(str::trim);
+            let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let packages: Vec<toml::Value> = lines.map(Into::into).collect();
+            self.works("dependencies", packages, &deps);
+        } else if is_fetched {
+            let why = format!("the code is fetched: put `{file}` beside it, in an archive");
+            self.refuse(&deps, &why);
+        } else {
+            self.works("dependencies", file, &deps);
+            self.made.file(file, text);
+        }
+    }
+
+    fn kubeless_runtime(&mut self, spec: &Item<'d>) -> Option<&'static KubelessRuntime> {
+        let item = self.required(spec, "spec.runtime")?;
         let word = item.text(&mut self.report)?;
         // Kubeless names a runtime by an id and a version, such as `python3.7`.
         let id = word.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -172,15 +168,13 @@ impl<'d> Making<'_, 'd> {
     /// Takes the code: text, base64 or an address, each also as an archive.
     fn kubeless_code(&mut self, spec: &Item<'d>, module: &str, suffix: &str) {
         let kind = spec.get("function-content-type");
-        let word = kind
-            .as_ref()
-            .and_then(|kind| kind.text(&mut self.report))
-            .unwrap_or("text");
+        let word = kind.as_ref().and_then(|kind| kind.text(&mut self.report));
+        let word = word.unwrap_or("text");
         if let Some(kind) = &kind {
             self.report.works(&kind.field(), "entry");
         }
-        let Some(item) = spec.get("function") else {
-            return self.refuse(spec, "Required value: spec.function");
+        let Some(item) = self.required(spec, "spec.function") else {
+            return;
         };
         let Some(text) = item.text(&mut self.report) else {
             return;
@@ -191,17 +185,13 @@ impl<'d> Making<'_, 'd> {
         }
         let bytes = match base {
             "text" => text.as_bytes().to_vec(),
-            // YAML breaks long texts into lines, and base64 has no blanks.
-            "base64" => match STANDARD.decode(text.split_whitespace().collect::<String>()) {
+            "base64" => match base64(text) {
                 Ok(bytes) => bytes,
-                Err(error) => return self.refuse(&item, &format!("illegal base64 data: {error}")),
+                Err(why) => return self.refuse(&item, &why),
             },
             _ => {
-                let kind = kind.unwrap_or(item);
-                return self.refuse(
-                    &kind,
-                    "it is none of text, base64, url, each also with +zip or +compressedtar",
-                );
+                let why = "it is none of text, base64, url, each also with +zip or +compressedtar";
+                return self.refuse(&kind.unwrap_or(item), why);
             }
         };
         // Before the bytes are unpacked, because the sum is that of the archive.
@@ -234,13 +224,8 @@ impl<'d> Making<'_, 'd> {
         }
         let file = url.split(['?', '#']).next().and_then(|path| path.rsplit('/').next());
         let stem = file.and_then(|file| file.rsplit_once('.')).map_or("", |(stem, _)| stem);
-        let handler = self
-            .made
-            .manifest
-            .get("handler")
-            .and_then(toml::Value::as_str)
-            .unwrap_or_default();
-        if let Some((module, function)) = handler.split_once('.')
+        let handler = self.made.manifest.get("handler").and_then(toml::Value::as_str);
+        if let Some((module, function)) = handler.unwrap_or_default().split_once('.')
             && is_single
             && module != stem
             && is_name(stem)
@@ -268,56 +253,18 @@ impl<'d> Making<'_, 'd> {
         }
     }
 
-    fn kubeless_limits(&mut self, spec: &Item<'d>) {
-        match spec.get("timeout") {
-            Some(item) => {
-                if let Some(seconds) = item.whole(&mut self.report) {
-                    match seconds {
-                        0 => self.refuse(&item, "a timeout of 0 would end every call"),
-                        _ => self.works("limits.timeout", format!("{seconds}s"), &item),
-                    }
-                }
-            }
-            None => self.default("limits.timeout", TIMEOUT),
-        }
-        if let Some(scaler) = spec.get("horizontalPodAutoscaler.spec") {
-            for (from, to) in [("minReplicas", "pool.min"), ("maxReplicas", "pool.max")] {
-                if let Some(item) = scaler.get(from)
-                    && let Some(count) = item.whole(&mut self.report)
-                {
-                    self.works(to, i64::try_from(count).unwrap_or(i64::MAX), &item);
-                }
-            }
-        }
-    }
-
     fn kubeless_deployment(&mut self, spec: &Item<'d>) {
         let Some(deployment) = spec.get("deployment.spec") else {
             return;
         };
-        if let Some(item) = deployment.get("replicas")
-            && let Some(count) = item.whole(&mut self.report)
-        {
-            // All replicas of a Deployment run all the time.
-            self.works("pool.min", i64::try_from(count).unwrap_or(i64::MAX), &item);
-        }
-        let pod = deployment.get("template.spec");
-        for (index, container) in pod
-            .iter()
-            .flat_map(|pod| pod.get("containers"))
-            .flat_map(|list| list.items())
-            .enumerate()
-        {
+        // All replicas of a Deployment run all the time.
+        self.number("pool.min", deployment.get("replicas").as_ref());
+        for (index, container) in deployment.items_at("template.spec.containers").iter().enumerate() {
             if index > 0 {
-                self.not_here(&container, "a function has no further containers");
+                self.not_here(container, "a function has no further containers");
                 continue;
             }
-            if let Some(env) = container.get("env") {
-                self.env(&env);
-            }
-            if let Some(resources) = container.get("resources") {
-                self.resources(&resources);
-            }
+            self.container(container);
             for (name, item) in container.entries() {
                 match name {
                     "env" | "resources" => {}
@@ -327,29 +274,24 @@ impl<'d> Making<'_, 'd> {
                 }
             }
         }
-        for (name, item) in pod.iter().flat_map(Item::entries) {
+        let (no_pod, no_deployment) = ("there is no Pod of a cluster", "there is no Deployment of a cluster");
+        for (name, item) in deployment.entries_at("template.spec") {
             match name {
                 "containers" => {}
                 "securityContext" => self.not_here(&item, "each function is a user of its own (`[sandbox] user`)"),
-                _ => self.not_here(&item, "there is no Pod of a cluster"),
+                _ => self.not_here(&item, no_pod),
+            }
+        }
+        for (name, item) in deployment.entries_at("template") {
+            match name {
+                "spec" => {}
+                "metadata" => self.not_here(&item, no_pod),
+                _ => self.not_here(&item, no_deployment),
             }
         }
         for (name, item) in deployment.entries() {
-            match name {
-                "replicas" => {}
-                "template" => {
-                    for (name, item) in item.entries().iter().filter(|(name, _)| *name != "spec") {
-                        self.not_here(
-                            item,
-                            if *name == "metadata" {
-                                "there is no Pod of a cluster"
-                            } else {
-                                "there is no Deployment of a cluster"
-                            },
-                        );
-                    }
-                }
-                _ => self.not_here(&item, "there is no Deployment of a cluster"),
+            if !matches!(name, "replicas" | "template") {
+                self.not_here(&item, no_deployment);
             }
         }
     }
@@ -362,34 +304,35 @@ impl<'d> Making<'_, 'd> {
             match object.kind {
                 ObjectKind::CronJobTrigger if is_its => self.cron_trigger(object),
                 ObjectKind::HttpTrigger if is_its => self.http_trigger(object),
-                ObjectKind::QueueTrigger if selects(object, function) => {
-                    let why = match object.word {
-                        "NATSTrigger" => {
-                            "`[[nats]]` takes its messages: write it with the topic as `subject`, and a stream"
-                                .to_owned()
-                        }
-                        word => {
-                            format!(
-                                "fnd does not read the queue of a {word}; `fndctl emit` and `[[event]]` bring events"
-                            )
-                        }
-                    };
-                    if let Some(spec) = object.root.get("spec") {
-                        self.not_here(&spec, &why);
-                    }
+                // The label is the one that Kubeless gives each function.
+                ObjectKind::QueueTrigger
+                    if object.root.text_at("spec.functionSelector.matchLabels.function") == Some(function) =>
+                {
+                    self.queue_trigger(object);
                 }
                 _ => {}
             }
         }
     }
 
+    fn queue_trigger(&mut self, object: &Object<'d>) {
+        let word = object.word;
+        let why = match word {
+            "NATSTrigger" => {
+                "`[[nats]]` takes its messages: write it with the topic as `subject`, and a stream".to_owned()
+            }
+            _ => format!("fnd does not read the queue of a {word}; `fndctl emit` and `[[event]]` bring events"),
+        };
+        if let Some(spec) = object.root.get("spec") {
+            self.not_here(&spec, &why);
+        }
+    }
+
     fn cron_trigger(&mut self, object: &Object<'d>) {
-        let get = |path: &str| object.root.get("spec").and_then(|spec| spec.get(path));
-        let Some(item) = get("schedule") else {
-            return self.refuse(
-                &object.root.get("spec").unwrap_or_else(|| object.root.clone()),
-                "Required value: spec.schedule",
-            );
+        let Some(spec) = object.root.get("spec") else { return };
+        let get = |path: &str| spec.get(path);
+        let Some(item) = self.required(&spec, "spec.schedule") else {
+            return;
         };
         let Some(cron) = item.text(&mut self.report) else {
             return;
@@ -403,8 +346,8 @@ impl<'d> Making<'_, 'd> {
         // A CronJob runs beside the run before.
         keys.push(("overlap", "queue".into(), None));
         self.made.manifest.push("schedule", keys);
-        self.report
-            .works(&get("function-name").unwrap_or(item).field(), "schedule");
+        let named = get("function-name").unwrap_or(item);
+        self.report.works(&named.field(), "schedule");
         self.leftover(&object.root, TRIGGER_KNOWN);
     }
 
@@ -413,14 +356,11 @@ impl<'d> Making<'_, 'd> {
         let Some(named) = get("function-name") else { return };
         self.report.works(&named.field(), "http");
         let path = get("path");
-        let text = path
-            .as_ref()
-            .and_then(|path| path.text(&mut self.report))
-            .unwrap_or("/");
+        let text = path.as_ref().and_then(|path| path.text(&mut self.report));
         let origin = path.as_ref().map(Item::field);
-        if let Some(path) = &path {
+        if let Some(field) = &origin {
             let note = "the paths below it match, too; the function sees the whole path, which an ingress of Kubeless rewrites to `/`";
-            self.report.differs(&path.field(), "http.path", note);
+            self.report.differs(field, "http.path", note);
         }
         let methods = INGRESS_METHODS.map(toml::Value::from).to_vec();
         let mut keys = vec![("methods", toml::Value::Array(methods), None)];
@@ -451,11 +391,10 @@ impl<'d> Making<'_, 'd> {
             self.report.works(&cors.field(), "http.cors");
             keys.push(("cors", toml::Value::Array(vec!["*".into()]), Some(cors.field())));
         }
-        for route in ingress_paths(text) {
+        for route in ingress_paths(text.unwrap_or("/")) {
             let path = ("path", route.into(), origin.clone());
-            self.made
-                .manifest
-                .push("http", std::iter::once(path).chain(keys.iter().cloned()));
+            let keys = std::iter::once(path).chain(keys.iter().cloned());
+            self.made.manifest.push("http", keys);
         }
         self.leftover(&object.root, TRIGGER_KNOWN);
     }
@@ -481,13 +420,6 @@ pub fn ingress_paths(path: &str) -> Vec<String> {
 /// Says whether a text can be a module or a function: it becomes the name of a file.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-$".contains(&b))
-}
-
-/// Says whether a trigger's `functionSelector` selects a function by the label that Kubeless gives each one.
-fn selects(object: &Object<'_>, function: &str) -> bool {
-    let labels = object.root.get("spec.functionSelector.matchLabels");
-    let value = labels.and_then(|labels| labels.get("function"));
-    matches!(value.as_ref().map(Item::value), Some(Value::Text(name)) if name == function)
 }
 
 /// Returns a number of Mi as fnd writes it.

@@ -1,11 +1,11 @@
-//! Kyma's `Function` (`serverless.kyma-project.io/v1alpha1` and `v1alpha2`), its `Subscription` and its `APIRule`.
+//! Kyma's `Function` (`serverless.kyma-project.io/v1alpha1` and `v1alpha2`).
 
-use super::common::{Making, bytes_of, milli_of, quantity};
+use super::common::{Making, base64, bytes_of, milli_of, quantity};
 use super::item::Item;
+use super::kyma_triggers::sink;
 use super::objects::{Object, ObjectKind};
+use super::report::ConversionReport;
 use super::yaml::Value;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 
 /// The sizes of `v1alpha2`: name, memory and CPU.
 const PROFILES: [(&str, &str, &str); 5] = [
@@ -81,34 +81,19 @@ const KNOWN: &[(&str, &str)] = crate::texts! {
     "spec.customRuntimeConfiguration": "a runtime of one's own is a directory: docs/new-runtime.md",
 };
 
-/// Fields of subscriptions and rules without effect.
-const TRIGGER_KNOWN: &[(&str, &str)] = crate::texts! {
-    "spec.id": "the cluster writes it",
-    "spec.protocol": "events come to `/v1/events`",
-    "spec.protocolsettings": "events come to `/v1/events`",
-    "spec.config": "a function's `[pool]` and `[queue]` say how many events it takes at once",
-    "spec.gateway": "there is no gateway: the public listener has the routes",
-    "spec.corsPolicy": "`[[http]] cors` names origins",
-    "spec.timeout": "`limits.timeout` is the function's",
-};
-
 impl<'d> Making<'_, 'd> {
     /// Makes a function, its subscriptions and its routes.
     pub(super) fn kyma(&mut self, object: &Object<'d>) {
         self.metadata(&object.root);
-        let Some(spec) = object.root.get("spec") else {
-            return self.refuse(
-                &object.root.get("metadata").unwrap_or_else(|| object.root.clone()),
-                "Required value: spec",
-            );
+        let Some(spec) = self.required_of(object, "spec") else {
+            return;
         };
         let runtime = self.kyma_runtime(&spec);
         self.default("mode", "handler");
         self.kyma_source(&spec, runtime);
-        for (name, label) in spec.get("labels").iter().flat_map(Item::entries) {
+        for (name, label) in spec.entries_at("labels") {
             if let Some(value) = label.scalar(&mut self.report) {
-                self.report.works(&label.field(), &format!("labels.{name}"));
-                self.made.manifest.set_in("labels", name, value, Some(&label.field()));
+                self.works_in(("labels", name), value, &label);
             }
         }
         self.kyma_env(&spec);
@@ -136,10 +121,8 @@ impl<'d> Making<'_, 'd> {
         };
         let word = item.text(&mut self.report).unwrap_or_default();
         let name = word.trim_end_matches(|c: char| c.is_ascii_digit());
-        let version: u32 = word
-            .strip_prefix(name)
-            .and_then(|version| version.parse().ok())
-            .unwrap_or(0);
+        let version = word.strip_prefix(name).and_then(|version| version.parse().ok());
+        let version: u32 = version.unwrap_or(0);
         let runtime = match name {
             // Kyma has had the even versions from 6 on, those with long support.
             "nodejs" if version >= 6 && version.is_multiple_of(2) => "node",
@@ -161,18 +144,11 @@ impl<'d> Making<'_, 'd> {
             return self.kyma_git(spec, runtime);
         }
         // `source.inline.source` of v1alpha2, `source` of v1alpha1, `function` of the first version.
-        let inline = spec.get("source.inline");
-        let found = inline.as_ref().and_then(|inline| inline.get("source"));
-        let found = found.or_else(|| spec.get("function"));
-        let found = found.or_else(|| {
-            spec.get("source")
-                .filter(|source| matches!(source.value(), Value::Text(_)))
-        });
-        let Some(item) = found else {
-            return self.refuse(
-                &spec.get("source").unwrap_or_else(|| spec.clone()),
-                "Use GitRepository or Inline source",
-            );
+        let found = spec.get("source.inline.source").or_else(|| spec.get("function"));
+        let source = spec.get("source");
+        let is_code = |source: &&Item<'d>| matches!(source.value(), Value::Text(_));
+        let Some(item) = found.or_else(|| source.as_ref().filter(is_code).cloned()) else {
+            return self.refuse(source.as_ref().unwrap_or(spec), "Use GitRepository or Inline source");
         };
         let Some(text) = item.text(&mut self.report) else {
             return;
@@ -181,17 +157,17 @@ impl<'d> Making<'_, 'd> {
         if let Some(kind) = spec.get("functionContentType") {
             match kind.text(&mut self.report) {
                 Some("plaintext") => self.report.works(&kind.field(), "entry"),
-                Some("base64") => match STANDARD.decode(text.split_whitespace().collect::<String>()) {
+                Some("base64") => match base64(text) {
                     Ok(bytes) => {
                         self.report.works(&kind.field(), "entry");
                         code = bytes;
                     }
-                    Err(error) => self.refuse(&item, &format!("illegal base64 data: {error}")),
+                    Err(why) => self.refuse(&item, &why),
                 },
-                Some(other) => self.refuse(
-                    &kind,
-                    &format!("functionContentType should be one of [plaintext base64] (got \"{other}\")"),
-                ),
+                Some(other) => {
+                    let why = format!("functionContentType should be one of [plaintext base64] (got \"{other}\")");
+                    self.refuse(&kind, &why);
+                }
                 None => {}
             }
         }
@@ -204,27 +180,25 @@ impl<'d> Making<'_, 'd> {
         self.code(file, code, &item);
         // Kyma calls the function `main` of the module `handler`, whatever else the code has.
         self.made.manifest.set("handler", "handler.main", Some(&item.field()));
-        let deps = inline
-            .and_then(|inline| inline.get("dependencies"))
-            .or_else(|| spec.get("deps"));
+        let deps = spec.get("source.inline.dependencies").or_else(|| spec.get("deps"));
         let Some(deps) = deps else { return };
         let Some(text) = deps.text(&mut self.report) else {
             return;
         };
         let trimmed = text.trim();
-        match runtime {
-            _ if trimmed.is_empty() => self.report.works(&deps.field(), ""),
-            "node" if !(trimmed.starts_with('{') && trimmed.ends_with('}')) => {
-                self.refuse(&deps, "deps should start with '{' and end with '}'");
-            }
-            "node" => {
-                self.works("dependencies", "package.json", &deps);
-                self.made.file("package.json", text);
-            }
-            _ => {
-                self.works("dependencies", "requirements.txt", &deps);
-                self.made.file("requirements.txt", text);
-            }
+        let is_object = trimmed.starts_with('{') && trimmed.ends_with('}');
+        if trimmed.is_empty() {
+            self.report.works(&deps.field(), "");
+        } else if runtime == "node" && !is_object {
+            self.refuse(&deps, "deps should start with '{' and end with '}'");
+        } else {
+            let file = if runtime == "node" {
+                "package.json"
+            } else {
+                "requirements.txt"
+            };
+            self.works("dependencies", file, &deps);
+            self.made.file(file, text);
         }
     }
 
@@ -233,82 +207,63 @@ impl<'d> Making<'_, 'd> {
         let (place, repository) = match spec.get("source.gitRepository") {
             Some(git) => (git.clone(), git),
             None => {
-                let Some(source) = spec.get("source") else {
-                    return self.refuse(spec, "Required value: spec.source");
+                let Some(source) = self.required(spec, "spec.source") else {
+                    return;
                 };
                 if let Some(kind) = spec.get("sourceType") {
                     self.report.works(&kind.field(), "source.git");
                 }
                 let name = source.text(&mut self.report).unwrap_or_default();
-                let found = self
-                    .objects
-                    .find(ObjectKind::GitRepository, name)
-                    .and_then(|found| found.root.get("spec"));
-                let Some(found) = found else {
-                    return self.refuse(
-                        &source,
-                        &format!("there is no GitRepository `{name}` among these files; put its file beside this one"),
-                    );
+                let found = self.objects.find(ObjectKind::GitRepository, name);
+                let Some(found) = found.and_then(|found| found.root.get("spec")) else {
+                    let why =
+                        format!("there is no GitRepository `{name}` among these files; put its file beside this one");
+                    return self.refuse(&source, &why);
                 };
                 self.report.works(&source.field(), "source.git");
                 (spec.clone(), found)
             }
         };
-        for (from, to) in [
-            ("url", "source.git"),
-            ("reference", "source.ref"),
-            ("baseDir", "source.dir"),
+        for (item, to) in [
+            (self.required(&repository, "url"), "source.git"),
+            (place.get("reference"), "source.ref"),
+            (place.get("baseDir"), "source.dir"),
         ] {
-            let holder = if from == "url" { &repository } else { &place };
-            let Some(item) = holder.get(from) else {
-                if from == "url" {
-                    self.refuse(holder, "Required value: url");
-                }
-                continue;
-            };
-            let text = item
-                .text(&mut self.report)
-                .unwrap_or_default()
+            let Some(item) = item else { continue };
+            let mut text = item.text(&mut self.report).unwrap_or_default();
+            if to == "source.dir" {
                 // Kyma's `baseDir` begins with the `/` of the repository; `dir` is relative to it.
-                .trim_matches(if from == "baseDir" { '/' } else { '\0' });
+                text = text.trim_matches('/');
+            }
             if text.is_empty() || text == "." {
                 self.report.works(&item.field(), to);
             } else {
                 self.works(to, text, &item);
             }
         }
-        if let Some(auth) = repository.get("auth")
-            && let Some(secret) = auth.get("secretName")
+        if let Some(secret) = repository.get("auth.secretName")
             && let Some(name) = secret.text(&mut self.report)
         {
             let note = format!("the secret is a private key, or `USER:PASSWORD`: `fndctl secret set {name}`");
             self.differs(("source.key", name), &secret, &note);
-            if let Some(kind) = auth.get("type") {
+            if let Some(kind) = repository.get("auth.type") {
                 self.report.works(&kind.field(), "source.key");
             }
         }
         // Kyma asks every five minutes.
         self.default("source.every", "5m");
-        self.default(
-            "entry",
-            if runtime == "python" {
-                "handler.py"
-            } else {
-                "handler.js"
-            },
-        );
+        let is_python = runtime == "python";
+        self.default("entry", if is_python { "handler.py" } else { "handler.js" });
         self.default("handler", "handler.main");
     }
 
     fn kyma_env(&mut self, spec: &Item<'d>) {
         let Some(env) = spec.get("env") else { return };
-        for item in env.items() {
-            let name = item.get("name");
-            let text = name.as_ref().map(Item::value);
-            if let (Some(Value::Text(text)), Some(name)) = (text, &name)
+        for name in env.items().iter().filter_map(|item| item.get("name")) {
+            if let Value::Text(text) = name.value()
                 && RESERVED.contains(&text.as_str())
             {
-                self.refuse(name, &format!("env.name {text} is reserved for the serverless domain"));
+                self.refuse(&name, &format!("env.name {text} is reserved for the serverless domain"));
             }
         }
         self.env(&env);
@@ -316,18 +271,12 @@ impl<'d> Making<'_, 'd> {
 
     fn kyma_mounts(&mut self, spec: &Item<'d>) {
         let mut names: Vec<&str> = Vec::new();
-        for mount in spec
-            .get("secretMounts")
-            .map(|mounts| mounts.items())
-            .unwrap_or_default()
-        {
-            let part = |part: &str, making: &mut Self| {
-                mount
-                    .get(part)
-                    .and_then(|item| item.text(&mut making.report))
-                    .unwrap_or_default()
-            };
-            let (secret, path) = (part("secretName", self), part("mountPath", self));
+        for mount in spec.items_at("secretMounts") {
+            let mut part = |part: &str| mount.get(part)?.text(&mut self.report);
+            let (secret, path) = (
+                part("secretName").unwrap_or_default(),
+                part("mountPath").unwrap_or_default(),
+            );
             if secret.is_empty() || path.is_empty() {
                 self.refuse(&mount, "secretMounts: secretName and mountPath must not be empty");
             } else if names.contains(&secret) {
@@ -343,16 +292,9 @@ impl<'d> Making<'_, 'd> {
     }
 
     fn kyma_limits(&mut self, spec: &Item<'d>) {
-        let new = spec.get("resourceConfiguration.function");
-        let profile = new
-            .as_ref()
-            .and_then(|new| new.get("profile"))
-            .or_else(|| spec.get("profile"))
-            .or_else(|| spec.get("size"));
-        let resources = new
-            .as_ref()
-            .and_then(|new| new.get("resources"))
-            .or_else(|| spec.get("resources"));
+        let first = |paths: &[&str]| paths.iter().find_map(|path| spec.get(path));
+        let profile = first(&["resourceConfiguration.function.profile", "profile", "size"]);
+        let resources = first(&["resourceConfiguration.function.resources", "resources"]);
         match (&profile, &resources) {
             (Some(profile), Some(_)) => self.refuse(profile, "Use profile or resources"),
             (Some(item), None) => {
@@ -393,14 +335,11 @@ impl<'d> Making<'_, 'd> {
             ("maxReplicas", "pool.max"),
         ] {
             let Some(item) = spec.get(from) else { continue };
-            let Some(count) = item.whole(&mut self.report) else {
-                continue;
-            };
-            // In Kyma, 0 replicas stop a function.
-            if from == "replicas" && count == 0 {
-                self.works("enabled", false, &item);
-            } else {
-                self.works(to, i64::try_from(count).unwrap_or(i64::MAX), &item);
+            // `number` reads the same field and reports a wrong type, so the report of this reading is dropped.
+            match item.whole(&mut ConversionReport::default()) {
+                // In Kyma, 0 replicas stop a function.
+                Some(0) if from == "replicas" => self.works("enabled", false, &item),
+                _ => self.number(to, Some(&item)),
             }
         }
     }
@@ -411,176 +350,23 @@ impl<'d> Making<'_, 'd> {
             let read = |part: &str| {
                 let item = resources.get(part)?.get(name)?;
                 // `resources` reads the same fields and reports a wrong type, so the report of this reading is dropped.
-                let text = item.scalar(&mut super::ConversionReport::default())?;
+                let text = item.scalar(&mut ConversionReport::default())?;
                 Some((quantity(&text)?, item))
             };
             let (limit, request) = (read("limits"), read("requests"));
-            let say = |value: f64| {
-                if name == "cpu" {
-                    milli_of(value)
-                } else {
-                    bytes_of(value)
-                }
-            };
-            if let Some((value, item)) = limit.clone().filter(|(value, _)| *value < least) {
-                self.refuse(
-                    &item,
-                    &format!(
-                        "Function limits {name}({}) should be higher than minimal value ({shown})",
-                        say(value)
-                    ),
-                );
-            } else if let (Some((limit, item)), Some((request, _))) = (limit, request)
-                && limit < request
-            {
-                let why = format!(
-                    "Function limits {name}({}) should be higher than requests {name}({})",
-                    say(limit),
-                    say(request)
-                );
-                self.refuse(&item, &why);
-            }
-        }
-    }
-
-    /// Takes a subscription; its two versions.
-    fn subscription(&mut self, object: &Object<'d>) {
-        let Some(spec) = object.root.get("spec") else { return };
-        if let Some(sink) = spec.get("sink") {
-            self.report.works(&sink.field(), "event");
-        }
-        for filter in spec
-            .get("filter.filters")
-            .map(|filters| filters.items())
-            .unwrap_or_default()
-        {
-            let value = |path: &str| filter.get(path).and_then(|part| part.get("value"));
-            let (Some(kind), source) = (value("eventType"), value("eventSource")) else {
+            let say: fn(f64) -> String = if name == "cpu" { milli_of } else { bytes_of };
+            let Some((limit, item)) = limit else { continue };
+            let higher = if limit < least {
+                format!("minimal value ({shown})")
+            } else if let Some((request, _)) = request.filter(|(request, _)| limit < *request) {
+                format!("requests {name}({})", say(request))
+            } else {
                 continue;
             };
-            self.event(&kind, source.as_ref());
-            self.report.works(&filter.field(), "event");
+            let why = format!("Function limits {name}({}) should be higher than {higher}", say(limit));
+            self.refuse(&item, &why);
         }
-        if let Some(filter) = spec.get("filter") {
-            self.report.works(&filter.field(), "event");
-        }
-        let source = spec.get("source");
-        for kind in spec.get("types").map(|types| types.items()).unwrap_or_default() {
-            self.event(&kind, source.as_ref());
-        }
-        if let Some(matching) = spec.get("typeMatching") {
-            self.report.works(&matching.field(), "event.type");
-        }
-        self.leftover(&object.root, TRIGGER_KNOWN);
     }
-
-    fn event(&mut self, kind: &Item<'d>, source: Option<&Item<'d>>) {
-        let Some(name) = kind.text(&mut self.report) else {
-            return;
-        };
-        self.report.works(&kind.field(), "event.type");
-        let mut keys = vec![("type", name.into(), Some(kind.field()))];
-        if let Some(source) = source
-            && let Some(text) = source.text(&mut self.report)
-        {
-            if !text.is_empty() {
-                keys.push(("source", text.into(), Some(source.field())));
-            }
-            self.report.works(&source.field(), "event.source");
-        }
-        self.made.manifest.push("event", keys);
-    }
-
-    /// Takes the routes of a rule. One that asks for a token of an issuer becomes no route: it would be open.
-    fn api_rule(&mut self, object: &Object<'d>) {
-        let Some(spec) = object.root.get("spec") else { return };
-        let hosts = spec
-            .get("hosts")
-            .and_then(|hosts| hosts.items().into_iter().next())
-            .or_else(|| spec.get("host"));
-        let hosts = hosts.or_else(|| spec.get("service.host"));
-        let host = hosts
-            .as_ref()
-            .and_then(|host| host.text(&mut self.report))
-            .filter(|host| host.contains('.'));
-        if let Some(item) = &hosts {
-            match host {
-                Some(_) => self.report.works(&item.field(), "http.host"),
-                None => self.not_here(item, "the name has no domain, so the routes are for every host"),
-            }
-        }
-        if let Some(service) = spec.get("service") {
-            self.report.works(&service.field(), "http");
-        }
-        for rule in spec.get("rules").map(|rules| rules.items()).unwrap_or_default() {
-            self.rule(&rule, host.zip(hosts.as_ref()));
-        }
-        self.leftover(&object.root, TRIGGER_KNOWN);
-    }
-
-    fn rule(&mut self, rule: &Item<'d>, host: Option<(&str, &Item<'d>)>) {
-        let handlers = rule
-            .get("accessStrategies")
-            .map(|strategies| strategies.items())
-            .unwrap_or_default();
-        let named = handlers.iter().filter_map(|strategy| strategy.get("handler"));
-        let words: Vec<&str> = named.filter_map(|handler| handler.text(&mut self.report)).collect();
-        let no_auth = matches!(rule.get("noAuth").as_ref().map(Item::value), Some(Value::Bool(true)));
-        let is_open =
-            no_auth || (!words.is_empty() && words.iter().all(|word| ["noop", "allow", "no_auth"].contains(word)));
-        if !is_open {
-            return self.not_here(rule, "it asks for a token that fnd cannot check, so there is no route; `[[http]] auth` has the forms that fnd checks");
-        }
-        let Some(path) = rule.get("path") else {
-            return self.refuse(rule, "Required value: path");
-        };
-        let Some(text) = path.text(&mut self.report) else {
-            return;
-        };
-        let Some(route) = route(text) else {
-            return self.not_here(
-                &path,
-                "a regular expression is no path of a route; write `[[http]] path` yourself",
-            );
-        };
-        self.report.works(&rule.field(), "http");
-        let mut keys = vec![("path", route.into(), Some(path.field()))];
-        keys.extend(host.map(|(host, item)| ("host", host.into(), Some(item.field()))));
-        keys.extend(
-            rule.get("methods")
-                .map(|methods| ("methods", methods.toml(), Some(methods.field()))),
-        );
-        keys.push(("auth", "none".into(), None));
-        // As there, where the function may check a token itself.
-        keys.push(("authorization", true.into(), None));
-        self.made.manifest.push("http", keys);
-    }
-}
-
-/// Returns a path of a rule as fnd writes it; absent for other regular expressions.
-fn route(path: &str) -> Option<String> {
-    match path {
-        "/.*" | "/*" | "/{**}" => return Some("/{*rest}".to_owned()),
-        _ => {}
-    }
-    let rest = ["/.*", "/*", "/{**}"].iter().find_map(|end| path.strip_suffix(end));
-    let plain = rest.unwrap_or(path);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
-    if !plain.starts_with('/') || !plain.chars().all(is_plain) {
-        return None;
-    }
-    Some(if rest.is_some() {
-        format!("{plain}/{{*rest}}")
-    } else {
-        plain.to_owned()
-    })
-}
-
-/// Returns the function that a subscription's `sink` names: the host before its first dot.
-fn sink<'d>(object: &Object<'d>) -> Option<&'d str> {
-    let sink = object.root.text_at("spec.sink")?;
-    let host = sink.split_once("://").map_or(sink, |(_, host)| host);
-    host.split(['.', '/', ':']).next()
 }
 
 /// Says whether code of JavaScript is an ES module: a line begins with `export` or `import`.
@@ -588,23 +374,4 @@ fn is_module(code: &[u8]) -> bool {
     let text = String::from_utf8_lossy(code);
     let begins = |line: &str| line.starts_with("export ") || line.starts_with("import ") || line.starts_with("export{");
     text.lines().any(begins)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_of_rules_become_routes() {
-        for (path, expected) in [
-            ("/.*", Some("/{*rest}")),
-            ("/*", Some("/{*rest}")),
-            ("/orders", Some("/orders")),
-            ("/orders/.*", Some("/orders/{*rest}")),
-            ("/(a|b)", None),
-            ("orders", None),
-        ] {
-            assert_eq!(route(path).as_deref(), expected, "{path}");
-        }
-    }
 }

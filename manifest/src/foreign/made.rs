@@ -35,6 +35,13 @@ struct MadeTable {
     keys: Vec<MadeKey>,
 }
 
+impl MadeTable {
+    /// Says whether it is the table of this name, and not one of an array.
+    fn is(&self, name: &str) -> bool {
+        self.name == name && !self.repeated
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 struct MadeKey {
     name: String,
@@ -72,11 +79,7 @@ impl MadeManifest {
 
     /// Adds a file that is not executable.
     pub fn file(&mut self, path: &str, bytes: impl Into<Vec<u8>>) {
-        self.add(WholeFile {
-            path: path.to_owned(),
-            bytes: bytes.into(),
-            executable: false,
-        });
+        self.add(WholeFile::new(path, bytes));
     }
 
     /// Adds a file, in place of one of the same path. Manifests come from fields only.
@@ -104,10 +107,7 @@ impl Manifest {
             value: value.into(),
             origin: origin.cloned(),
         };
-        let found = self
-            .tables
-            .iter()
-            .position(|known| known.name == table && !known.repeated);
+        let found = self.tables.iter().position(|known| known.is(table));
         let index = found.unwrap_or_else(|| {
             self.tables.push(MadeTable {
                 name: table.to_owned(),
@@ -142,20 +142,18 @@ impl Manifest {
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Value> {
         let (table, name) = path.rsplit_once('.').unwrap_or(("", path));
-        let table = self
-            .tables
-            .iter()
-            .find(|known| known.name == table && !known.repeated)?;
-        table.keys.iter().find(|key| key.name == name).map(|key| &key.value)
+        let key = self.keys_of(table).find(|key| key.name == name);
+        key.map(|key| &key.value)
+    }
+
+    fn keys_of(&self, table: &str) -> impl Iterator<Item = &MadeKey> {
+        let found = self.tables.iter().find(|known| known.is(table));
+        found.into_iter().flat_map(|table| &table.keys)
     }
 
     /// Returns the names of the keys of a table.
     pub fn keys<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a str> {
-        let tables = self
-            .tables
-            .iter()
-            .filter(move |known| known.name == table && !known.repeated);
-        tables.flat_map(|table| table.keys.iter().map(|key| key.name.as_str()))
+        self.keys_of(table).map(|key| key.name.as_str())
     }
 
     /// Returns the manifest as TOML, with a comment that names the origin of each key; `head` is the first comment. With

@@ -8,7 +8,8 @@
 //! - `item`: a value of a document, with its path
 //! - `keptn`: `KeptnTaskDefinition`, `KeptnTask`
 //! - `kubeless`: `Function` and its triggers
-//! - `kyma`: `Function`, `Subscription`, `APIRule`
+//! - `kyma`: Kyma's `Function`
+//! - `kyma_triggers`: `Subscription`, `APIRule`
 //! - `made`: a function that was made, and its manifest
 //! - `objects`: the objects of a set of files
 //! - `packed`: archives inside of documents
@@ -23,6 +24,7 @@ pub mod item;
 mod keptn;
 mod kubeless;
 mod kyma;
+mod kyma_triggers;
 pub mod made;
 pub mod objects;
 mod packed;
@@ -117,8 +119,7 @@ fn make(object: &Object<'_>, objects: &Objects<'_>) -> (Option<MadeManifest>, Co
         report: ConversionReport::default(),
         made: MadeManifest::new(object.name),
     };
-    let place = object.root.get("metadata.name").or_else(|| object.root.get("metadata"));
-    let place = place.unwrap_or_else(|| object.root.clone());
+    let place = object.root.get("metadata.name").unwrap_or_else(|| object.place());
     if !is_part(object.name) {
         let why = match object.name {
             "" => "Required value: metadata.name".to_owned(),

@@ -110,6 +110,14 @@ pub struct Object<'d> {
     pub name: &'d str,
 }
 
+impl<'d> Object<'d> {
+    /// Returns where a problem of the whole object is shown: its metadata, or the object if it has none.
+    #[must_use]
+    pub fn place(&self) -> Item<'d> {
+        self.root.get("metadata").unwrap_or_else(|| self.root.clone())
+    }
+}
+
 /// The objects of a set of files.
 #[derive(Debug, Default)]
 pub struct Objects<'d>(pub Vec<Object<'d>>);

@@ -78,34 +78,18 @@ fn written(made: Option<MadeManifest>, head: &str, mut origins: Origins) -> Vec<
     if let Some(made) = made {
         (files, origins.lines) = packed(made, head);
     }
-    files.push(file(ORIGINS, serde_json::to_vec(&origins).unwrap_or_default()));
+    let origins = serde_json::to_vec(&origins).unwrap_or_default();
+    files.push(WholeFile::new(ORIGINS, origins));
     files
 }
 
 /// Returns the files of a function, `function.toml` among them, and the field of each line of that one.
 fn packed(made: MadeManifest, head: &str) -> (Vec<WholeFile>, Vec<Option<Row>>) {
     let (manifest, lines) = made.manifest.render(head);
-    let row = |field: Field| Row {
-        file: field.file.clone(),
-        line: field.line,
-        column: field.column,
-        verdict: FieldVerdict::Works,
-        becomes: None,
-        note: None,
-        excerpt: field.place().excerpt,
-        field: field.name,
-    };
+    let row = |field: &Field| Row::new(field, FieldVerdict::Works);
     let mut files = made.files;
-    files.push(file("function.toml", manifest.into_bytes()));
-    (files, lines.into_iter().map(|line| line.map(row)).collect())
-}
-
-fn file(path: &str, bytes: Vec<u8>) -> WholeFile {
-    WholeFile {
-        path: path.to_owned(),
-        bytes,
-        executable: false,
-    }
+    files.push(WholeFile::new("function.toml", manifest));
+    (files, lines.iter().map(|line| line.as_ref().map(row)).collect())
 }
 
 impl Origins {

@@ -4,7 +4,6 @@ use super::common::Making;
 use super::item::Item;
 use super::kubeless::mebibytes;
 use super::objects::Object;
-use super::yaml::Value;
 
 /// Fields of Rafay that have no effect here, each with the reason.
 const KNOWN: &[(&str, &str)] = crate::texts! {
@@ -29,28 +28,21 @@ impl<'d> Making<'_, 'd> {
     /// Makes a function of a driver; a driver of another form is refused in the report.
     pub(super) fn rafay(&mut self, object: &Object<'d>) {
         self.metadata(&object.root);
-        let whole = || object.root.get("metadata").unwrap_or_else(|| object.root.clone());
-        let Some(config) = object.root.get("spec.config") else {
-            return self.refuse(&whole(), "Required value: spec.config");
+        let Some(config) = self.required_of(object, "spec.config") else {
+            return;
         };
-        let kind = config.get("type");
-        let word = kind
-            .as_ref()
-            .and_then(|kind| kind.text(&mut self.report))
-            .unwrap_or("function");
-        if let Some(kind) = kind.as_ref().filter(|_| word != "function") {
-            return self.refuse(
-                kind,
-                &format!(
+        if let Some(kind) = config.get("type") {
+            let word = kind.text(&mut self.report).unwrap_or("function");
+            if word != "function" {
+                let why = format!(
                     "a driver of type `{word}` runs an image or calls a server; fnd runs those of type `function`"
-                ),
-            );
-        }
-        if let Some(kind) = &kind {
+                );
+                return self.refuse(&kind, &why);
+            }
             self.report.works(&kind.field(), "mode");
         }
-        let Some(function) = config.get("function") else {
-            return self.refuse(&config, "Required value: spec.config.function");
+        let Some(function) = self.required(&config, "spec.config.function") else {
+            return;
         };
         self.default("mode", "handler");
         self.rafay_code(&function);
@@ -60,18 +52,18 @@ impl<'d> Making<'_, 'd> {
     }
 
     fn rafay_code(&mut self, function: &Item<'d>) {
-        let Some(language) = function.get("language") else {
-            return self.refuse(function, "Required value: language");
+        let Some(language) = self.required(function, "language") else {
+            return;
         };
-        let (file, dependencies) = match language.text(&mut self.report) {
-            Some("python") => ("handler.py", "requirements.txt"),
-            Some("go") => ("handler.go", "go.mod"),
+        // Rafay's SDK calls a function of this name.
+        let (runtime, file, handler) = match language.text(&mut self.report) {
+            Some("python") => ("python", "handler.py", "handler.handle"),
+            Some("go") => ("go", "handler.go", "handler.Handle"),
             Some(other) => {
                 return self.refuse(&language, &format!("language should be python or go (got \"{other}\")"));
             }
             None => return,
         };
-        let runtime = if file == "handler.py" { "python" } else { "go" };
         self.works("runtime", runtime, &language);
         let Some(source) = function.get("source") else {
             return self.refuse(function, "there is no `source`, and fnd runs no images");
@@ -80,32 +72,20 @@ impl<'d> Making<'_, 'd> {
             return;
         };
         self.code(file, text, &source);
-        // Rafay's SDK calls a function of this name.
-        self.made.manifest.set(
-            "handler",
-            if runtime == "python" {
-                "handler.handle"
-            } else {
-                "handler.Handle"
-            },
-            Some(&source.field()),
-        );
+        self.made.manifest.set("handler", handler, Some(&source.field()));
         let Some(list) = function.get("sourceDependencies") else {
             return;
         };
-        let lines: Vec<String> = list
-            .items()
-            .iter()
-            .filter_map(|item| item.scalar(&mut self.report))
-            .collect();
+        let items = list.items();
+        let lines = items.iter().filter_map(|item| item.scalar(&mut self.report));
         if runtime == "python" {
-            let packages: Vec<toml::Value> = lines.into_iter().map(Into::into).collect();
+            let packages: Vec<toml::Value> = lines.map(Into::into).collect();
             self.works("dependencies", packages, &list);
         } else {
-            let modules: String = lines.iter().map(|line| format!("require {line}\n")).collect();
-            self.works("dependencies", dependencies, &list);
-            self.made
-                .file(dependencies, format!("module handler\n\ngo 1.21\n\n{modules}"));
+            let modules: String = lines.map(|line| format!("require {line}\n")).collect();
+            self.works("dependencies", "go.mod", &list);
+            let module = format!("module handler\n\ngo 1.21\n\n{modules}");
+            self.made.file("go.mod", module);
         }
     }
 
@@ -114,23 +94,19 @@ impl<'d> Making<'_, 'd> {
             let item = item?;
             Some((item.whole(&mut making.report)?, item))
         };
-        match whole(config.get("timeoutSeconds"), self) {
-            Some((0, item)) => self.refuse(&item, "a timeout of 0 would end every call"),
-            Some((seconds, item)) => self.works("limits.timeout", format!("{seconds}s"), &item),
-            // Rafay has this default.
-            None => self.default("limits.timeout", "300s"),
-        }
-        if let Some((count, item)) = whole(config.get("maxRetryCount"), self) {
-            self.works("retry.retries", i64::try_from(count).unwrap_or(i64::MAX), &item);
+        // Rafay has this default.
+        self.timeout(config.get("timeoutSeconds").as_ref(), "300s");
+        if let Some(item) = config.get("maxRetryCount") {
+            self.number("retry.retries", Some(&item));
             // Only TransientException is tried again.
-            self.made.manifest.set(
-                "retry.on",
-                toml::Value::Array(vec!["transient".into()]),
-                Some(&item.field()),
-            );
+            let transient = toml::Value::Array(vec!["transient".into()]);
+            self.made.manifest.set("retry.on", transient, Some(&item.field()));
         }
-        for (from, to) in [("repeat", "poll.repeat"), ("until", "poll.until")] {
-            if let Some(item) = config.get("pollingConfig").and_then(|polling| polling.get(from))
+        for (from, to) in [
+            ("pollingConfig.repeat", "poll.repeat"),
+            ("pollingConfig.until", "poll.until"),
+        ] {
+            if let Some(item) = config.get(from)
                 && let Some(text) = item.text(&mut self.report)
             {
                 self.works(to, text, &item);
@@ -142,13 +118,12 @@ impl<'d> Making<'_, 'd> {
         if let Some((count, item)) = whole(function.get("memoryLimitMi"), self) {
             self.works("limits.memory", mebibytes(count), &item);
         }
-        let replicas = whole(function.get("numReplicas"), self);
-        if let Some((count, item)) = whole(function.get("maxConcurrency"), self) {
-            self.works("pool.concurrency", i64::try_from(count).unwrap_or(i64::MAX), &item);
+        if let Some(item) = function.get("maxConcurrency") {
+            self.number("pool.concurrency", Some(&item));
             // A call beyond it gets 429 there.
             self.made.manifest.set("queue.overlap", "reject", Some(&item.field()));
         }
-        if let Some((count, item)) = replicas {
+        if let Some((count, item)) = whole(function.get("numReplicas"), self) {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             self.works("pool.max", count.max(1), &item);
             self.made.manifest.set("pool.min", count, Some(&item.field()));
@@ -157,23 +132,13 @@ impl<'d> Making<'_, 'd> {
 
     /// Takes the variables of `inputs` as the payload of calls that bring none.
     fn rafay_inputs(&mut self, root: &Item<'d>) {
-        let inputs = root.get("spec.inputs").map(|inputs| inputs.items()).unwrap_or_default();
-        for variable in inputs
-            .iter()
-            .filter_map(|input| input.get("data.variables"))
-            .flat_map(|list| list.items())
-        {
+        let inputs = root.items_at("spec.inputs");
+        for variable in inputs.iter().flat_map(|input| input.items_at("data.variables")) {
             let name = variable.get("name").and_then(|name| name.text(&mut self.report));
             let Some(name) = name else { continue };
-            let is_sensitive = matches!(
-                variable.get("options.sensitive").as_ref().map(Item::value),
-                Some(Value::Bool(true))
-            );
-            if is_sensitive {
-                self.not_here(
-                    &variable,
-                    "a secret value does not belong into a manifest: `fndctl secret set`, and `[secrets]`",
-                );
+            if variable.is_true("options.sensitive") {
+                let why = "a secret value does not belong into a manifest: `fndctl secret set`, and `[secrets]`";
+                self.not_here(&variable, why);
             } else if let Some(value) = variable.get("value") {
                 self.report.works(&variable.field(), &format!("data.{name}"));
                 self.made

@@ -99,35 +99,20 @@ impl ConversionReport {
     /// Adds the row of a field; `becomes` is the key that it becomes, and `note` a sentence for people.
     pub fn add(&mut self, field: &Field, verdict: FieldVerdict, becomes: Option<&str>, note: Option<&str>) {
         self.rows.push(Row {
-            file: field.file.clone(),
-            line: field.line,
-            column: field.column,
-            field: field.name.clone(),
-            verdict,
-            becomes: becomes.map(str::to_owned),
+            becomes: becomes.filter(|key| !key.is_empty()).map(str::to_owned),
             note: note.map(str::to_owned),
-            excerpt: field.place().excerpt,
+            ..Row::new(field, verdict)
         });
     }
 
     /// Says that a field works as this key.
     pub fn works(&mut self, field: &Field, becomes: &str) {
-        self.add(
-            field,
-            FieldVerdict::Works,
-            Some(becomes).filter(|key| !key.is_empty()),
-            None,
-        );
+        self.add(field, FieldVerdict::Works, Some(becomes), None);
     }
 
     /// Says that a field becomes this key (or none, if it is empty), with a difference.
     pub fn differs(&mut self, field: &Field, becomes: &str, note: &str) {
-        self.add(
-            field,
-            FieldVerdict::Differs,
-            Some(becomes).filter(|key| !key.is_empty()),
-            Some(note),
-        );
+        self.add(field, FieldVerdict::Differs, Some(becomes), Some(note));
     }
 
     /// Says that a field has no effect, and why.
@@ -221,6 +206,20 @@ impl ConversionReport {
 }
 
 impl Row {
+    /// Returns the row of a field that becomes no key, without a note.
+    pub(super) fn new(field: &Field, verdict: FieldVerdict) -> Self {
+        Self {
+            file: field.file.clone(),
+            line: field.line,
+            column: field.column,
+            field: field.name.clone(),
+            verdict,
+            becomes: None,
+            note: None,
+            excerpt: field.place().excerpt,
+        }
+    }
+
     /// Returns the field with its place.
     #[must_use]
     pub fn source(&self) -> Field {

@@ -1,10 +1,9 @@
 //! Secrets of Kubernetes as secrets of fnd: each key of `app` is `app.KEY`.
 
+use super::common::base64;
 use super::objects::{ObjectKind, Objects};
 use super::report::ConversionReport;
 use super::yaml::{Document, documents};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::SECRET_MAX;
 use fnd_wire::kubernetes::{SecretSearchAnswer, SecretWanted};
@@ -44,38 +43,30 @@ pub fn secrets(documents: &[Document], report: &mut ConversionReport) -> Vec<(St
         let mut values: Vec<(&str, Vec<u8>)> = Vec::new();
         // In Kubernetes a value of `stringData` wins over one of `data`, and here the last value of a name counts.
         for part in ["data", "stringData"] {
-            for (key, item) in object.root.get(part).iter().flat_map(super::item::Item::entries) {
+            for (key, item) in object.root.entries_at(part) {
                 let Some(text) = item.text(report) else { continue };
                 let value = match part {
-                    "data" => STANDARD.decode(text.split_whitespace().collect::<String>()),
+                    "data" => base64(text),
                     _ => Ok(text.as_bytes().to_vec()),
                 };
                 match value {
                     Ok(value) if is_secret(&format!("{}.{key}", object.name)) => values.push((key, value)),
                     Ok(_) => report.refused(&item.field(), "no secret of fnd can have this name"),
-                    Err(error) => report.refused(&item.field(), &format!("illegal base64 data: {error}")),
+                    Err(why) => report.refused(&item.field(), &why),
                 }
             }
         }
-        let get = |name: &str| {
-            values
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.clone())
-        };
+        let get = |name: &str| Some(values.iter().find(|(key, _)| *key == name)?.1.clone());
         let whole = match values.as_slice() {
             [(_, value)] => Some(value.clone()),
+            // `[source] key` has user and password in this form.
             _ => get("username")
                 .zip(get("password"))
-                // `[source] key` has user and password in this form.
                 .map(|(user, password)| [user, password].join(&b':')),
         };
         found.extend(whole.map(|value| (object.name.to_owned(), value)));
-        found.extend(
-            values
-                .into_iter()
-                .map(|(key, value)| (format!("{}.{key}", object.name), value)),
-        );
+        let named = |(key, value): (&str, Vec<u8>)| (format!("{}.{key}", object.name), value);
+        found.extend(values.into_iter().map(named));
     }
     found
 }

@@ -179,10 +179,6 @@ impl<'de> Visitor<'de> for AnyVisitor {
         Ok(Any(Value::Text(value.to_owned())))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Any, E> {
-        Ok(Any(Value::Text(value)))
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Any, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = sequence.next_element::<Spanned<Any>>()? {

@@ -28,14 +28,11 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
         let line = trimmed(line);
         let Some(block) = &mut open else {
             if let Some(prefix) = PREFIXES.into_iter().find(|prefix| is_marker(line, prefix, " /// fnd")) {
-                let opening = Source::of_lines(file, std::iter::once((number, "", lossy(line).as_str())));
+                let opening = Source::of_line(file, number, &lossy(line));
                 if found.is_some() {
                     let problem = Diagnostic::error("inline-block", "a second `/// fnd` block");
-                    return Err(Box::new(
-                        problem
-                            .at(&opening, 0..line.len())
-                            .with_help("write the whole manifest in one block"),
-                    ));
+                    let problem = problem.at(&opening, 0..line.len());
+                    return Err(Box::new(problem.with_help("write the whole manifest in one block")));
                 }
                 open = Some(OpenBlock {
                     prefix,
@@ -49,17 +46,16 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
             found = open.take().map(|block| block.lines);
             continue;
         }
-        let here = Source::of_lines(file, std::iter::once((number, "", lossy(line).as_str())));
+        let here = Source::of_line(file, number, &lossy(line));
         let Some(rest) = line.strip_prefix(block.prefix.as_bytes()) else {
-            let problem = unterminated(block).with_note(format!("line {number} is not a comment"));
+            let mut problem = unterminated(block).with_note(format!("line {number} is not a comment"));
             let prefix = block.prefix;
-            let help =
-                format!("write `{prefix}` on the empty line {number}, or end the block above it with `{prefix} ///`");
-            return Err(Box::new(if line.is_empty() {
-                problem.with_help(help)
-            } else {
-                problem
-            }));
+            if line.is_empty() {
+                problem = problem.with_help(format!(
+                    "write `{prefix}` on the empty line {number}, or end the block above it with `{prefix} ///`"
+                ));
+            }
+            return Err(Box::new(problem));
         };
         let (gap, rest) = match rest {
             [b' ' | b'\t', rest @ ..] => (1, rest),
@@ -70,9 +66,8 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
             }
         };
         let Ok(text) = std::str::from_utf8(rest) else {
-            return Err(Box::new(
-                Diagnostic::error("not-utf8", "the line is not UTF-8 text").at(&here, 0..line.len()),
-            ));
+            let problem = Diagnostic::error("not-utf8", "the line is not UTF-8 text");
+            return Err(Box::new(problem.at(&here, 0..line.len())));
         };
         let prefix = match (block.prefix, gap) {
             ("#", 1) => "# ",
@@ -98,10 +93,16 @@ pub fn block(file: &str, bytes: &[u8]) -> Result<Option<Source>, Box<Diagnostic>
         let problem = Diagnostic::error("inline-block", message).in_file(file);
         return Err(Box::new(problem.with_help("write all keys in one of the two")));
     }
-    let lines = lines
-        .iter()
-        .map(|(number, prefix, line)| (*number, *prefix, line.as_str()));
-    Ok(Some(Source::of_lines(file, lines)))
+    Ok(Some(of_owned(file, lines)))
+}
+
+/// Returns the source of lines that were made for it.
+pub(super) fn of_owned(file: &str, lines: &[(u32, &str, String)]) -> Source {
+    let lines = lines.iter();
+    Source::of_lines(
+        file,
+        lines.map(|(number, prefix, line)| (*number, *prefix, line.as_str())),
+    )
 }
 
 /// Returns a warning if the file has the metadata of a Python script, which is no manifest.

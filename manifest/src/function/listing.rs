@@ -3,6 +3,9 @@
 //!
 //! It opens no file; the caller lists the directory and follows symbolic links.
 
+#[cfg(test)]
+mod tests;
+
 use super::forms::{self, Claims, FileForm};
 use super::project;
 use crate::diagnostic::Diagnostic;
@@ -176,447 +179,208 @@ pub fn listing(
     mut ask: impl FnMut(&str, Question) -> bool,
     mut foreign: impl FnMut(&str) -> ListedYaml,
 ) -> Listing {
-    let mut result = Listing::default();
-    let mut sources: BTreeMap<FunctionName, Vec<(String, bool)>> = BTreeMap::new();
-    let mut manifests: BTreeMap<FunctionName, String> = BTreeMap::new();
-    let manifest_stems: HashSet<&[u8]> = entries
-        .iter()
-        .filter_map(|entry| entry.name.strip_suffix(b".toml"))
-        .collect();
+    let mut claimed = ClaimedNames {
+        place,
+        listing: Listing::default(),
+        sources: BTreeMap::new(),
+        manifests: BTreeMap::new(),
+    };
+    let stems = entries.iter().filter_map(|entry| entry.name.strip_suffix(b".toml"));
+    let stems: HashSet<&[u8]> = stems.collect();
     let is_project =
         |entry: &DirectoryEntry| entry.name == project::FILE.as_bytes() && matches!(entry.kind, EntryKind::File { .. });
     if entries.iter().any(is_project) {
-        result.problems.push(project::by_file(place.path));
+        claimed.listing.problems.push(project::by_file(place.path));
     }
-    let has_manifest = |stem: &str| manifest_stems.contains(stem.as_bytes());
     // `pyproject.toml` is skipped: it would count as the manifest of a function `pyproject`.
     for entry in entries.iter().filter(|entry| !is_project(entry)) {
         let shown = String::from_utf8_lossy(&entry.name).into_owned();
-        let path = format!("{}/{shown}", place.path);
-        let named = |name: Result<String, NameError>, problems: &mut Vec<Diagnostic>| match name {
-            // In a group the whole name is another one: names of fnd's own functions have no group.
-            Ok(name) if is_own(&name) && place.group.is_none() => {
-                let message = format!("`{name}` is the name of a function of fnd's own");
-                problems.push(
-                    Diagnostic::error("bad-name", message)
-                        .in_file(&path)
-                        .with_help("rename it"),
-                );
-                None
-            }
-            Ok(name) => full(place.group, &name),
-            Err(error) => {
-                let problem = Diagnostic::error("bad-name", error.to_string()).in_file(&path);
-                problems.push(problem.with_help("rename it"));
-                None
-            }
-        };
-        let form = match entry.kind {
-            EntryKind::File { .. } => forms::file(&entry.name, place.claims),
-            EntryKind::Directory { manifest } => {
-                match forms::directory(&entry.name) {
-                    None => {}
-                    Some(name) if manifest => {
-                        if let Some(name) = named(name, &mut result.problems) {
-                            sources.entry(name).or_default().push((shown, true));
-                        }
-                    }
-                    Some(_) if place.group.is_some() => {
-                        let problem = Diagnostic::error("bad-name", "a group in a group: groups have only one level")
-                            .in_file(&path);
-                        result.problems.push(
-                            problem.with_help("move it one directory up, or add `function.toml` if it is a function"),
-                        );
-                    }
-                    Some(Ok(group)) => result.groups.push(group),
-                    // No group can have this name, so the directory holds no functions. That is no error: it may be a
-                    // directory of data.
-                    Some(Err(_)) => result.unclaimed.push(shown),
-                }
-                continue;
-            }
-            EntryKind::Other => {
-                if matches!(
-                    forms::file(&entry.name, place.claims),
-                    FileForm::Code(_) | FileForm::Archive(_) | FileForm::Manifest(_)
-                ) {
-                    let problem =
-                        Diagnostic::error("not-a-file", "it is not a regular file, or is a link without target");
-                    result
-                        .problems
-                        .push(problem.in_file(&path).with_help("remove it, or replace it by a file"));
-                }
-                continue;
-            }
-        };
-        match form {
-            FileForm::Ignored => {}
-            FileForm::Code(name) | FileForm::Archive(name) => {
-                if let Some(name) = named(name, &mut result.problems) {
-                    sources.entry(name).or_default().push((shown, false));
-                }
-            }
-            FileForm::Program { name, bare } => {
-                let executable = entry.kind == EntryKind::File { executable: true };
+        let form = forms::file(&entry.name, place.claims);
+        match (entry.kind, form) {
+            (EntryKind::Directory { manifest }, _) => claimed.directory(&entry.name, shown, manifest),
+            (EntryKind::Other, form) => claimed.other(&shown, &form),
+            (EntryKind::File { executable }, FileForm::Program { name, bare }) => {
                 // A file whose name is not UTF-8 cannot be opened by its name here, so its first bytes are not checked.
                 let unnameable = str::from_utf8(&entry.name).is_err();
-                let claimed = (executable && (unnameable || ask(&shown, Question::IsProgram)))
-                    || (bare && (place.default_runtime || name.as_ref().is_ok_and(|name| has_manifest(name))));
-                if !claimed {
-                    result.unclaimed.push(shown);
+                let has_manifest = name.as_ref().is_ok_and(|name| stems.contains(name.as_bytes()));
+                let is_code = (executable && (unnameable || ask(&shown, Question::IsProgram)))
+                    || (bare && (place.default_runtime || has_manifest));
+                if !is_code {
+                    claimed.listing.unclaimed.push(shown);
                 // In another encoding the name may be fine, so its author expects a function.
                 } else if unnameable {
-                    let problem = Diagnostic::error("bad-name", "the name of this program is not UTF-8").in_file(&path);
-                    result.problems.push(problem.with_help("rename it"));
-                } else if let Some(name) = named(name, &mut result.problems) {
-                    sources.entry(name).or_default().push((shown, false));
+                    claimed.refuse(&shown, "bad-name", "the name of this program is not UTF-8", "rename it");
+                } else {
+                    claimed.code(name, shown, false);
                 }
             }
+            (EntryKind::File { .. }, FileForm::Foreign) => {
+                let yaml = foreign(&shown);
+                claimed.foreign(yaml, shown);
+            }
+            (EntryKind::File { .. }, form) => claimed.file(form, shown),
+        }
+    }
+    claimed.paired(ask)
+}
+
+/// The names that entries of a directory claim, so far.
+struct ClaimedNames<'a> {
+    place: ListedDirectory<'a>,
+    listing: Listing,
+    /// The entries with the code of each function, and whether each is a directory.
+    sources: BTreeMap<FunctionName, Vec<(String, bool)>>,
+    manifests: BTreeMap<FunctionName, String>,
+}
+
+impl ClaimedNames<'_> {
+    fn refuse(&mut self, entry: &str, code: &str, message: impl Into<String>, help: impl Into<String>) {
+        let path = format!("{}/{entry}", self.place.path);
+        let problem = Diagnostic::error(code, message).in_file(&path);
+        self.listing.problems.push(problem.with_help(help));
+    }
+
+    /// Returns the whole name of a function, or reports that it is none.
+    fn named(&mut self, name: Result<String, NameError>, entry: &str) -> Option<FunctionName> {
+        let message = match name {
+            // In a group the whole name is another one: names of fnd's own functions have no group.
+            Ok(name) if is_own(&name) && self.place.group.is_none() => {
+                format!("`{name}` is the name of a function of fnd's own")
+            }
+            Ok(name) => return full(self.place.group, &name),
+            Err(error) => error.to_string(),
+        };
+        self.refuse(entry, "bad-name", message, "rename it");
+        None
+    }
+
+    fn code(&mut self, name: Result<String, NameError>, entry: String, directory: bool) {
+        if let Some(name) = self.named(name, &entry) {
+            self.sources.entry(name).or_default().push((entry, directory));
+        }
+    }
+
+    fn directory(&mut self, name: &[u8], shown: String, has_manifest: bool) {
+        match forms::directory(name) {
+            None => {}
+            Some(name) if has_manifest => self.code(name, shown, true),
+            Some(_) if self.place.group.is_some() => {
+                let help = "move it one directory up, or add `function.toml` if it is a function";
+                self.refuse(
+                    &shown,
+                    "bad-name",
+                    "a group in a group: groups have only one level",
+                    help,
+                );
+            }
+            Some(Ok(group)) => self.listing.groups.push(group),
+            // No group can have this name, so the directory holds no functions. That is no error: it may be a directory
+            // of data.
+            Some(Err(_)) => self.listing.unclaimed.push(shown),
+        }
+    }
+
+    fn other(&mut self, shown: &str, form: &FileForm) {
+        if matches!(form, FileForm::Code(_) | FileForm::Archive(_) | FileForm::Manifest(_)) {
+            let message = "it is not a regular file, or is a link without target";
+            self.refuse(shown, "not-a-file", message, "remove it, or replace it by a file");
+        }
+    }
+
+    /// Takes a regular file whose name says all about it.
+    fn file(&mut self, form: FileForm, shown: String) {
+        match form {
+            FileForm::Code(name) | FileForm::Archive(name) => self.code(name, shown, false),
             FileForm::Manifest(name) => {
-                if let Some(name) = named(name, &mut result.problems) {
-                    manifests.insert(name, shown);
+                if let Some(name) = self.named(name, &shown) {
+                    self.manifests.insert(name, shown);
                 }
             }
-            FileForm::Foreign => {
-                let names = match foreign(&shown) {
-                    ListedYaml::Functions(names) => names,
-                    ListedYaml::Broken => {
-                        // Nobody knows its functions. Under its own name the file is installed, and the answer says
-                        // what is wrong with it.
-                        result.broken.push(shown.clone());
-                        vec![stem(&shown).to_owned()]
-                    }
-                    ListedYaml::Other => {
-                        result.unclaimed.push(shown);
-                        continue;
-                    }
-                };
-                for name in names {
-                    if let Some(name) = named(forms::part(&name), &mut result.problems) {
-                        sources.entry(name).or_default().push((shown.clone(), false));
-                    }
-                }
-            }
-            FileForm::Unclaimed => result.unclaimed.push(shown),
+            FileForm::Unclaimed => self.listing.unclaimed.push(shown),
+            FileForm::Ignored | FileForm::Program { .. } | FileForm::Foreign => {}
         }
     }
-    for (name, mut found) in sources {
-        let sidecar = manifests.remove(&name);
-        // The order of a directory is any order; the message about a clash has always the same one.
-        found.sort();
-        match (found.as_slice(), &sidecar) {
-            ([(file, directory)], None) | ([(file, directory @ false)], Some(_))
-                // A file of another system says the manifest itself, so one beside it is a clash.
-                if sidecar.is_none() || !is_foreign(file) =>
-            {
-                let directory = *directory;
-                let source = found.swap_remove(0).0;
-                result.functions.push(ListedFunction {
+
+    fn foreign(&mut self, yaml: ListedYaml, shown: String) {
+        let names = match yaml {
+            ListedYaml::Functions(names) => names,
+            ListedYaml::Broken => {
+                // Nobody knows its functions. Under its own name the file is installed, and the answer says what is
+                // wrong with it.
+                self.listing.broken.push(shown.clone());
+                vec![stem(&shown).to_owned()]
+            }
+            ListedYaml::Other => return self.listing.unclaimed.push(shown),
+        };
+        for name in names {
+            self.code(forms::part(&name), shown.clone(), false);
+        }
+    }
+
+    /// Returns the list: code with its manifest, clashes, and manifests without code.
+    fn paired(mut self, mut ask: impl FnMut(&str, Question) -> bool) -> Listing {
+        for (name, mut found) in std::mem::take(&mut self.sources) {
+            let sidecar = self.manifests.remove(&name);
+            // The order of a directory is any order; the message about a clash has always the same one.
+            found.sort();
+            match (found.as_slice(), &sidecar) {
+                ([(file, directory)], None) | ([(file, directory @ false)], Some(_))
+                    // A file of another system says the manifest itself, so one beside it is a clash.
+                    if sidecar.is_none() || !is_foreign(file) =>
+                {
+                    let directory = *directory;
+                    let source = found.swap_remove(0).0;
+                    self.listing.functions.push(ListedFunction {
+                        name,
+                        source,
+                        sidecar,
+                        directory,
+                    });
+                }
+                _ => {
+                    let files: Vec<String> = found.into_iter().map(|(source, _)| source).chain(sidecar).collect();
+                    let problem = clash(self.place.path, &name, &files);
+                    self.listing.clashes.push(Clash {
+                        function: name,
+                        files,
+                        problem,
+                    });
+                }
+            }
+        }
+        for (name, manifest) in std::mem::take(&mut self.manifests) {
+            if ask(&manifest, Question::NamesSource) {
+                self.listing.functions.push(ListedFunction {
                     name,
-                    source,
-                    sidecar,
-                    directory,
+                    source: manifest,
+                    sidecar: None,
+                    directory: false,
                 });
+                continue;
             }
-            _ => {
-                let files: Vec<String> = found.into_iter().map(|(source, _)| source).chain(sidecar).collect();
-                let problem = clash(place.path, &name, &files);
-                result.clashes.push(Clash {
-                    function: name,
-                    files,
-                    problem,
-                });
-            }
+            let stem = manifest.strip_suffix(".toml").unwrap_or(&manifest);
+            let help = format!(
+                "add the code beside it, such as `{stem}.py`, or `[source]` if it comes from elsewhere, or remove the manifest"
+            );
+            self.refuse(&manifest, "no-code", "this manifest has no code", help);
         }
+        self.listing.functions.sort();
+        self.listing.groups.sort();
+        self.listing.unclaimed.sort();
+        self.listing
     }
-    for (name, manifest) in manifests {
-        if ask(&manifest, Question::NamesSource) {
-            result.functions.push(ListedFunction {
-                name,
-                source: manifest,
-                sidecar: None,
-                directory: false,
-            });
-            continue;
-        }
-        let problem =
-            Diagnostic::error("no-code", "this manifest has no code").in_file(&format!("{}/{manifest}", place.path));
-        let stem = manifest.strip_suffix(".toml").unwrap_or(&manifest);
-        result.problems.push(problem.with_help(format!(
-            "add the code beside it, such as `{stem}.py`, or `[source]` if it comes from elsewhere, or remove the manifest"
-        )));
-    }
-    result.functions.sort();
-    result.groups.sort();
-    result.unclaimed.sort();
-    result
 }
 
 /// Returns the diagnostic for several files that claim one function.
 fn clash(directory: &str, name: &FunctionName, sources: &[String]) -> Diagnostic {
     let quoted: Vec<String> = sources.iter().map(|source| format!("`{source}`")).collect();
-    let problem = Diagnostic::error(
-        "name-clash",
-        format!(
-            "several files have the name of function `{name}`: {}",
-            quoted.join(", ")
-        ),
-    );
+    let quoted = quoted.join(", ");
+    let message = format!("several files have the name of function `{name}`: {quoted}");
+    let problem = Diagnostic::error("name-clash", message);
     problem.in_file(directory).with_help("remove all but one")
 }
 
 fn full(group: Option<&str>, name: &str) -> Option<FunctionName> {
     let text = group.map_or_else(|| name.to_owned(), |group| format!("{group}/{name}"));
     FunctionName::new(&text).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn claims() -> Claims {
-        Claims::of(&[".sh".to_owned(), ".py".to_owned()])
-    }
-
-    /// Lists entries by name. The end of a name sets the kind: `*` executable file, `/` directory, `/+` directory with
-    /// a manifest, `|` FIFO.
-    fn list(names: &[&str], group: Option<&str>) -> Listing {
-        let entries: Vec<DirectoryEntry> = names
-            .iter()
-            .map(|name| {
-                let kinds = [
-                    ("/+", EntryKind::Directory { manifest: true }),
-                    ("/", EntryKind::Directory { manifest: false }),
-                    ("*", EntryKind::File { executable: true }),
-                    ("|", EntryKind::Other),
-                ];
-                let found = kinds
-                    .into_iter()
-                    .find_map(|(end, kind)| Some((name.strip_suffix(end)?, kind)));
-                let (name, kind) = found.unwrap_or((name, EntryKind::File { executable: false }));
-                DirectoryEntry {
-                    name: name.as_bytes().to_vec(),
-                    kind,
-                }
-            })
-            .collect();
-        let place = ListedDirectory {
-            path: "/f",
-            group,
-            claims: &claims(),
-            default_runtime: false,
-        };
-        let answer = |name: &str, question| match question {
-            Question::IsProgram => name != "data.bin",
-            Question::NamesSource => name.contains("from"),
-        };
-        // A file of another system has the functions between the dots of its name.
-        let foreign = |name: &str| {
-            let names: Vec<&str> = name.split('.').collect();
-            let names = names
-                .split_last()
-                .map_or(&[][..], |(_, names)| names)
-                .iter()
-                .map(|name| (*name).to_owned());
-            match name {
-                name if name.contains("none") => ListedYaml::Other,
-                name if name.contains("broken") => ListedYaml::Broken,
-                _ => ListedYaml::Functions(names.collect()),
-            }
-        };
-        listing(place, &entries, answer, foreign)
-    }
-
-    fn found(listing: &Listing) -> Vec<String> {
-        let one = |found: &ListedFunction| {
-            format!(
-                "{}={}{}",
-                found.name,
-                found.source,
-                found.sidecar.as_deref().map_or(String::new(), |s| format!("+{s}"))
-            )
-        };
-        listing.functions.iter().map(one).collect()
-    }
-
-    #[test]
-    fn files_and_manifests_are_paired() {
-        let listing = list(
-            &[
-                "a.sh",
-                "a.toml",
-                "b.py",
-                "c/+",
-                "ops/",
-                "README.md",
-                "tool*",
-                "data.bin*",
-                "lib.txt",
-                "d",
-                "d.toml",
-                ".x.sh",
-                "z.tar.gz",
-                "z.toml",
-                "zip.zip",
-            ],
-            None,
-        );
-        let expected = [
-            "a=a.sh+a.toml",
-            "b=b.py",
-            "c=c",
-            "d=d+d.toml",
-            "tool=tool",
-            "z=z.tar.gz+z.toml",
-            "zip=zip.zip",
-        ];
-        assert_eq!(found(&listing), expected);
-        assert_eq!(listing.groups, ["ops"]);
-        assert_eq!(listing.unclaimed, ["README.md", "data.bin", "lib.txt"]);
-        assert_eq!(listing.problems, []);
-        assert_eq!(found(&list(&["a.sh"], Some("ops"))), ["ops/a=a.sh"]);
-    }
-
-    #[test]
-    fn a_manifest_without_code_is_a_function_if_it_names_a_source() {
-        let names = [
-            "z.sh",
-            "from.toml",
-            "from-code.py",
-            "from-code.toml",
-            "alone.toml",
-            "From.toml",
-        ];
-        let listing = list(&names, Some("ops"));
-        let expected = [
-            "ops/from=from.toml",
-            "ops/from-code=from-code.py+from-code.toml",
-            "ops/z=z.sh",
-        ];
-        assert_eq!(found(&listing), expected);
-        let problems: Vec<&str> = listing.problems.iter().map(|problem| problem.code.as_str()).collect();
-        assert_eq!(problems, ["bad-name", "no-code"]);
-        let clash = list(&["from.toml", "from/+"], None);
-        assert_eq!((clash.clashes.len(), clash.functions.len()), (1, 0));
-    }
-
-    /// The name may be valid in another encoding, so the person who put the file there expects a function.
-    #[test]
-    fn a_program_whose_name_is_not_utf_8_is_reported() {
-        let entry = |name: &[u8], executable| DirectoryEntry {
-            name: name.to_vec(),
-            kind: EntryKind::File { executable },
-        };
-        let entries = [
-            entry(b"caf\xe9", true),
-            entry(b"caf\xe9.bin", true),
-            // The part before the dot alone would be a valid name.
-            entry(b"tool.s\xb7ml", true),
-            entry(b"th\xe9", false),
-        ];
-        let place = ListedDirectory {
-            path: "/f",
-            group: None,
-            claims: &claims(),
-            default_runtime: false,
-        };
-        let listing = listing(
-            place,
-            &entries,
-            |_, _| panic!("its path is not known"),
-            |_| ListedYaml::Other,
-        );
-        let reported: Vec<_> = listing.problems.iter().map(|problem| problem.file.as_deref()).collect();
-        let expected = ["/f/caf\u{fffd}", "/f/caf\u{fffd}.bin", "/f/tool.s\u{fffd}ml"];
-        assert_eq!(reported, expected.map(Some));
-        assert!(listing.problems.iter().all(|problem| problem.code == "bad-name"));
-        assert_eq!(
-            (listing.functions, listing.unclaimed),
-            (vec![], vec!["th\u{fffd}".to_owned()])
-        );
-    }
-
-    #[test]
-    fn a_file_of_another_system_has_the_functions_that_it_names() {
-        let listing = list(
-            &[
-                "a.b.yaml",
-                "c.yml",
-                "none.yaml",
-                ".d.yaml",
-                "e.yaml~",
-                "c.toml",
-                "Bad.yaml",
-                "a.sh",
-                "x.broken.yaml",
-            ],
-            Some("ops"),
-        );
-        assert_eq!(found(&listing), ["ops/b=a.b.yaml", "ops/x=x.broken.yaml"]);
-        assert_eq!(listing.broken, ["x.broken.yaml"]);
-        assert_eq!(listing.unclaimed, ["none.yaml"]);
-        let clashes: Vec<_> = listing.clashes.iter().map(|clash| clash.files.clone()).collect();
-        // It has no manifest beside it, and no other file has its name.
-        assert_eq!(
-            clashes,
-            [
-                vec!["a.b.yaml".to_owned(), "a.sh".to_owned()],
-                vec!["c.yml".to_owned(), "c.toml".to_owned()]
-            ]
-        );
-        assert_eq!(
-            listing
-                .problems
-                .iter()
-                .map(|problem| problem.code.as_str())
-                .collect::<Vec<_>>(),
-            ["bad-name"]
-        );
-    }
-
-    #[test]
-    fn a_python_project_is_one_warning() {
-        let listing = list(&["a.py", "pyproject.toml"], Some("ops"));
-        assert_eq!(found(&listing), ["ops/a=a.py"]);
-        let [warning] = &listing.problems[..] else {
-            panic!("{:?}", listing.problems);
-        };
-        assert_eq!(warning.kind(), Some(Warning::PythonProject));
-        assert_eq!(warning.file.as_deref(), Some("/f"));
-    }
-
-    #[test]
-    fn problems_are_reported() {
-        let listing = list(
-            &[
-                "a.sh", "a.py", "b.toml", "C.sh", "d.sh|", "e.zip", "e.tgz", "f.py", "f/+", "g.sh", "H.zip", "i.tar|",
-            ],
-            None,
-        );
-        assert_eq!(found(&listing), ["g=g.sh"]);
-        let lines: Vec<String> = listing
-            .problems
-            .iter()
-            .map(|problem| format!("{} {}", problem.code, problem.file.clone().unwrap_or_default()))
-            .collect();
-        assert_eq!(
-            lines,
-            [
-                "bad-name /f/C.sh",
-                "not-a-file /f/d.sh",
-                "bad-name /f/H.zip",
-                "not-a-file /f/i.tar",
-                "no-code /f/b.toml",
-            ]
-        );
-        assert_eq!(listing.clashes[0].files, ["a.py", "a.sh"]);
-        let clashes: Vec<&str> = listing
-            .clashes
-            .iter()
-            .map(|clash| clash.problem.code.as_str())
-            .collect();
-        assert_eq!(clashes, ["name-clash", "name-clash", "name-clash"]);
-        assert_eq!(list(&["x/"], Some("ops")).problems[0].code, "bad-name");
-        assert_eq!(list(&["a/+", "a.toml"], None).clashes[0].problem.code, "name-clash");
-    }
 }

@@ -59,6 +59,14 @@ impl Manifest {
         let names: BTreeSet<&String> = credentials.map(|credential| &credential.secret).collect();
         names.into_iter().cloned().collect()
     }
+
+    /// Returns the commands of programs that stay, each with the path of its key; absent where the function has another mode.
+    #[must_use]
+    pub fn commands(&self) -> [(&'static str, Option<&[String]>); 2] {
+        let server = self.http_server.as_ref().map(|server| server.command.as_slice());
+        let service = self.service.as_ref().map(|service| service.command.as_slice());
+        [("http_server.command", server), ("service.command", service)]
+    }
 }
 
 /// How a function is run; `auto` is already decided.

@@ -4,6 +4,7 @@
 //! An ordinary comment is no error. A first line counts as misspelt only if the comment goes on with a key of a manifest,
 //! or with the end of a block.
 
+use super::inline::of_owned;
 use super::keys::SCHEMA;
 use crate::diagnostic::Diagnostic;
 use crate::schema::read::nearest;
@@ -26,7 +27,7 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
     let problem = |at: usize, message: String, help: &str| {
         let line = lines.get(at).copied().unwrap_or_default();
         let number = u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1));
-        let source = Source::of_lines(file, std::iter::once((number, "", line)));
+        let source = Source::of_line(file, number, line);
         let problem = Diagnostic::error("inline-block", message);
         Some(problem.at(&source, 0..line.len()).with_help(help))
     };
@@ -37,11 +38,8 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
             let message = format!(
                 "`{key}` has no effect in a block `{SCRIPT}` (PEP 723), of which fnd reads only the dependencies"
             );
-            return problem(
-                at + 1 + below,
-                message,
-                "move fnd's keys to a block of their own, from `# /// fnd` to `# ///`",
-            );
+            let help = "move fnd's keys to a block of their own, from `# /// fnd` to `# ///`";
+            return problem(at + 1 + below, message, help);
         }
         let (prefix, slashes, word) = first_line(line)?;
         let mut below = comment(&lines, at, prefix).take(COMPARED_LINES);
@@ -55,40 +53,37 @@ pub(super) fn near_miss(file: &str, text: &str) -> Option<Diagnostic> {
         if !meant {
             return None;
         }
-        problem(
-            at,
-            format!("`{line}` does not begin a manifest, so its keys have no effect"),
-            HELP,
-        )
+        let message = format!("`{line}` does not begin a manifest, so its keys have no effect");
+        problem(at, message, HELP)
     })
 }
 
 /// Returns the metadata of a Python script, if the file has it.
 pub(super) fn metadata(file: &str, text: &str) -> Option<Source> {
+    let lines = script_lines(text)?.into_iter();
+    let lines: Vec<_> = lines
+        .map(|(number, prefix, toml)| (number, prefix, format!("{toml}\n")))
+        .collect();
+    Some(of_owned(file, &lines))
+}
+
+/// Returns the lines of the metadata of a Python script, if the text has it: the number of each, its beginning and its TOML.
+fn script_lines(text: &str) -> Option<Vec<(u32, &str, &str)>> {
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let at = lines.iter().position(|line| *line == SCRIPT)?;
     // Only the first block is read, so the time is linear without a bound.
-    let toml: Vec<_> = script(&lines, at, usize::MAX)?
-        .into_iter()
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let whole = lines.iter().zip(1..).skip(at + 1).zip(&toml);
-    let from = whole.map(|((line, number), toml)| {
-        let prefix = line.strip_suffix(toml.trim_end_matches('\n')).unwrap_or_default();
-        (number, prefix, toml.as_str())
-    });
-    Some(Source::of_lines(file, from))
+    let toml = script(&lines, at, usize::MAX)?;
+    let below = lines.iter().zip(1..).skip(at + 1).zip(toml);
+    let below = below.map(|((line, number), toml)| (number, line.strip_suffix(toml).unwrap_or_default(), toml));
+    Some(below.collect())
 }
 
 /// Returns the table `[tool.fnd]` of the metadata of a Python script, as the lines of a manifest: PEP 723 leaves tables below `tool`
 /// to tools.
 pub(super) fn tool_table(file: &str, text: &str) -> Option<Source> {
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    let at = lines.iter().position(|line| *line == SCRIPT)?;
-    let toml = script(&lines, at, usize::MAX)?;
     let mut is_own = false;
     let mut own: Vec<(u32, &str, String)> = Vec::new();
-    for ((line, number), toml) in lines.iter().zip(1..).skip(at + 1).zip(toml) {
+    for (number, prefix, toml) in script_lines(text)? {
         let table = header(toml.trim());
         if let Some(table) = table {
             is_own = table == "tool.fnd" || table.starts_with("tool.fnd.");
@@ -100,13 +95,10 @@ pub(super) fn tool_table(file: &str, text: &str) -> Option<Source> {
                 Some(_) => toml.replacen("[tool.fnd.", "[         ", 1),
                 None => toml.to_owned(),
             };
-            own.push((number, line.strip_suffix(toml).unwrap_or_default(), below + "\n"));
+            own.push((number, prefix, below + "\n"));
         }
     }
-    let lines = own
-        .iter()
-        .map(|(number, prefix, line)| (*number, *prefix, line.as_str()));
-    (!own.is_empty()).then(|| Source::of_lines(file, lines))
+    (!own.is_empty()).then(|| of_owned(file, &own))
 }
 
 /// Returns the error of keys below `tool.fnd` that [`tool_table`] does not read, such as `tool.fnd.size = "L"`: they would have no
@@ -125,10 +117,8 @@ pub(super) fn unread_table(file: &str, text: &str) -> Option<Diagnostic> {
 /// Returns the name of the table that a line of TOML begins.
 fn header(line: &str) -> Option<&str> {
     let inner = line.strip_prefix('[')?.strip_suffix(']')?;
-    let name = inner
-        .strip_prefix('[')
-        .and_then(|inner| inner.strip_suffix(']'))
-        .unwrap_or(inner);
+    let array = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    let name = array.unwrap_or(inner);
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     name.bytes().all(is_part).then_some(name)
 }
@@ -139,7 +129,7 @@ pub(super) fn script_metadata(file: &str, text: &str) -> Option<Diagnostic> {
     let at = lines.iter().position(|line| *line == SCRIPT)?;
     script(&lines, at, usize::MAX)?;
     let number = u32::try_from(at).map_or(u32::MAX, |at| at.saturating_add(1));
-    let source = Source::of_lines(file, std::iter::once((number, "", SCRIPT)));
+    let source = Source::of_line(file, number, SCRIPT);
     let message = format!("the block `{SCRIPT}` (PEP 723) is for Python: its dependencies are not installed");
     let help = "add fnd's own block, from `# /// fnd` to `# ///`, or a manifest beside the file; until then the script \
                 does not run by itself";

@@ -112,7 +112,7 @@ impl From<&Network> for wire::Network {
 impl FromValue for Network {
     fn from_value(value: Option<TomlValue>) -> Option<Self> {
         let written = match value? {
-            TomlValue::List(items) => WrittenNetwork::Ports(items.iter().map(|item| item.value.text()).collect()),
+            list @ TomlValue::List(_) => WrittenNetwork::Ports(list.texts()),
             value => WrittenNetwork::Word(value.text()),
         };
         Self::try_from(written).ok()

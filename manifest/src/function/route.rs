@@ -156,7 +156,7 @@ pub fn is_pattern(text: &str) -> bool {
         let is_last = segments.peek().is_none();
         let fine = match name {
             // Only the last segment may be empty, because `/hello/` is another path than `/hello`.
-            None => is_fixed(segment) && (is_last || !segment.is_empty()),
+            None => is_literal(segment) && (is_last || !segment.is_empty()),
             Some(name) => {
                 let bare = if is_last {
                     name.strip_prefix('*').unwrap_or(name)
@@ -176,7 +176,7 @@ pub fn is_pattern(text: &str) -> bool {
 }
 
 /// Says whether a segment is text that a path can have; `.` and `..` are resolved by clients.
-fn is_fixed(segment: &str) -> bool {
+fn is_literal(segment: &str) -> bool {
     let fine = |c: char| !c.is_control() && !" \"#%<>?[\\]^`{|}".contains(c);
     segment != "." && segment != ".." && segment.chars().all(fine)
 }
@@ -220,7 +220,7 @@ pub struct Credentials(pub Vec<Credential>);
 /// Absent is the empty list; a manifest without the key is refused.
 impl FromValue for Credentials {
     fn from_value(value: Option<TomlValue>) -> Option<Self> {
-        let texts = value.map(texts).unwrap_or_default();
+        let texts = value.map(|value| value.texts()).unwrap_or_default();
         // The schema has checked the texts: only `none` is no credential, and an empty list means it.
         Some(Self(texts.iter().filter_map(|text| Credential::parse(text)).collect()))
     }
@@ -330,22 +330,14 @@ impl FromValue for Vec<Condition> {
             };
             match node.value {
                 TomlValue::Table(mut test) => {
-                    condition.not = test.remove("not").map(|node| texts(node.value)).unwrap_or_default();
+                    condition.not = test.remove("not").map(|node| node.value.texts()).unwrap_or_default();
                     condition.matches = test.remove("matches").map(|node| node.value.text());
                 }
-                value => condition.is = texts(value),
+                value => condition.is = value.texts(),
             }
             Some(condition)
         });
         conditions.collect()
-    }
-}
-
-/// Returns the text, or the texts of a list.
-fn texts(value: TomlValue) -> Vec<String> {
-    match value {
-        TomlValue::List(items) => items.into_iter().map(|item| item.value.text()).collect(),
-        value => vec![value.text()],
     }
 }
 

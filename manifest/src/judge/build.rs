@@ -2,16 +2,14 @@
 //! any other.
 
 use super::dependencies::Dependencies;
-use super::{Judge, Verdict, check, command, json, sandbox};
+use super::{Judge, Verdict, check, command, json, judged, sandbox};
 use crate::function::BuildNetwork;
 use crate::function::keys::Build as Own;
 use crate::runtime::{Runtime, RuntimePhase};
 use crate::schema::tree::TomlTable;
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{
-    BUILD, CHECK, CodeLayout, Credentials, JudgeFunction, JudgedFile, Mapped, OFFLINE, Plan, PlannedBuild,
-};
+use fnd_wire::plan::{BUILD, CHECK, CodeLayout, Credentials, JudgeFunction, Mapped, OFFLINE, Plan, PlannedBuild};
 use fnd_wire::units::{print_duration, print_size};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,21 +123,13 @@ impl Judge {
             }],
             cpus: self.cpus,
         };
-        let made = Bytes(task.made);
-        // The files are fnd's own, so they count as root's.
-        let file = |path: &str, bytes: Bytes| JudgedFile {
-            path: path.to_owned(),
-            bytes,
-            mode: 0o644,
-            trusted: true,
-        };
-        let judged = judge.function(&JudgeFunction {
+        let found = judge.function(&JudgeFunction {
             name: FunctionName::new(name).expect("a name"),
-            files: vec![file(MADE, made.clone())],
-            manifest: Some(file(name, Bytes(manifest.into_bytes()))),
+            files: vec![judged(MADE, task.made.clone(), false)],
+            manifest: Some(judged(name, manifest.into_bytes(), false)),
             form: CodeLayout::Directory,
         });
-        let (mut plan, manifest) = judged.plan.zip(judged.verdict.manifest.clone())?;
+        let (mut plan, manifest) = found.plan.zip(found.verdict.manifest.clone())?;
         if let Some(like) = like {
             plan.interpreters.clone_from(&like.interpreters);
             plan.interpreter_help.clone_from(&like.interpreter_help);
@@ -150,17 +140,11 @@ impl Judge {
         plan.argv = command::installer(task.phase, runtime);
         plan.argv
             .extend(task.arguments.iter().map(|argument| command::plain(argument)));
-        let environment = task
-            .phase
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), command::template(value)));
+        let environment = task.phase.env.iter();
+        let environment = environment.map(|(name, value)| (name.clone(), command::template(value)));
         // A value that a person wrote is no template: its braces stay as they are.
-        let own = settings
-            .env
-            .iter()
-            .chain(&task.env)
-            .map(|(name, value)| (name.clone(), command::plain(value)));
+        let own = settings.env.iter().chain(&task.env);
+        let own = own.map(|(name, value)| (name.clone(), command::plain(value)));
         // An installer without a network shall fail at once, and not after the attempts that it makes for a network
         // that is down.
         let offline = settings.offline || task.network == BuildNetwork::None;
@@ -178,10 +162,10 @@ impl Judge {
             document: json(&Verdict {
                 mode_reason: task.description.to_owned(),
                 checked: task.checked,
-                ..judged.verdict
+                ..found.verdict
             }),
             inputs: task.inputs,
-            made: (MADE.to_owned(), made),
+            made: (MADE.to_owned(), Bytes(task.made)),
             credentials: Credentials {
                 secrets: task.secrets.into_iter().map(mapped).collect(),
                 bindings: Vec::new(),

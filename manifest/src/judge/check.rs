@@ -5,7 +5,7 @@
 //! many functions; the spawner puts the owner of the files into the version, so that no run has files of two owners.
 
 use super::build::BuildPlan;
-use super::entry::base_name;
+use super::entry::{base_name, path_in};
 use super::{Judge, Judged};
 use crate::function::BuildNetwork;
 use crate::function::{Manifest, Mode};
@@ -43,28 +43,17 @@ pub(super) struct ToCheck<'a> {
 impl Judge {
     /// Returns what there is to check of a function; nothing if its code cannot be checked without running it.
     pub(super) fn to_check<'a>(&'a self, function: &'a JudgeFunction, manifest: &Manifest) -> Option<ToCheck<'a>> {
-        let runtime = self
-            .runtimes
-            .iter()
-            .find(|runtime| runtime.summary.id == manifest.runtime)?;
+        let mut runtimes = self.runtimes.iter();
+        let runtime = runtimes.find(|runtime| runtime.summary.id == manifest.runtime)?;
         let phase = runtime.check.as_ref()?;
         // With a command of its own, another program may read the file.
-        let has_command = manifest
-            .service
-            .as_ref()
-            .is_some_and(|service| !service.command.is_empty())
-            || manifest
-                .http_server
-                .as_ref()
-                .is_some_and(|server| !server.command.is_empty());
+        let mut commands = manifest.commands().into_iter();
+        let has_command = commands.any(|(_, command)| command.is_some_and(|command| !command.is_empty()));
         if !manifest.release.check || manifest.mode == Mode::Handler || has_command {
             return None;
         }
-        let is_entry = |file: &&JudgedFile| match function.form.is_tree() {
-            true => file.path == manifest.entry,
-            false => base_name(&file.path) == manifest.entry,
-        };
-        let entry = function.files.iter().find(is_entry)?;
+        let mut files = function.files.iter();
+        let entry = files.find(|file| path_in(function, file) == manifest.entry)?;
         let bytes = &entry.bytes.0;
         // A larger file is here only in part. A shell reads line by line, so data may follow after `exit`.
         let is_whole = !bytes.is_empty() && bytes.len() < CODE_MAX;
@@ -136,10 +125,8 @@ fn command(phase: &RuntimePhase, path: &str) -> RuntimePhase {
     let words = ["/bin/sh", "-c", SCRIPT, "sh", path, if many { "1" } else { "" }].map(str::to_owned);
     let own = phase.command.iter().filter(|item| *item != ENTRIES);
     let own = own.map(|item| item.replace("{entry}", path));
-    let env = phase
-        .env
-        .iter()
-        .map(|(name, value)| (name.clone(), value.replace("{entry}", path)));
+    let env = phase.env.iter();
+    let env = env.map(|(name, value)| (name.clone(), value.replace("{entry}", path)));
     RuntimePhase {
         command: words.into_iter().chain(own).collect(),
         env: env.collect(),

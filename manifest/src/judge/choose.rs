@@ -4,9 +4,10 @@
 //! ran with other options, or by another version, would end differently without a word.
 
 use super::Judge;
+use super::entry::base_name;
 use crate::diagnostic::Diagnostic;
 use crate::function::detect;
-use crate::function::forms::{Claims, is_program};
+use crate::function::forms::is_program;
 use crate::resolve::FunctionProblems;
 use crate::runtime::shebang::Shebang;
 use crate::runtime::{DEFAULT, Runtime};
@@ -66,56 +67,35 @@ impl Judge {
             let message = "fnd cannot tell which runtime runs it: it has no known suffix, no `runtime` in a manifest, and is not an executable program";
             let help =
                 "name its runtime with `runtime = \"...\"`, or give it a `#!` line and make it executable (`chmod +x`)";
-            report.problems.push(
-                Diagnostic::error("no-runtime", message)
-                    .in_file(&file.path)
-                    .with_help(help),
-            );
+            report.in_file(&file.path, Diagnostic::error("no-runtime", message), help);
             return None;
         };
+        let id = &runtime.summary.id;
         if !runtime.summary.enabled {
-            let message = format!("runtime `{}` is disabled", runtime.summary.id);
-            let help = format!(
-                "set `{} = {{ enabled = true }}` in `[runtimes]` of `fnd.toml`",
-                runtime.summary.id
-            );
-            report.problems.push(
-                Diagnostic::error("runtime-disabled", message)
-                    .in_file(&file.path)
-                    .with_help(help),
-            );
+            let problem = Diagnostic::error("runtime-disabled", format!("runtime `{id}` is disabled"));
+            let help = format!("set `{id} = {{ enabled = true }}` in `[runtimes]` of `fnd.toml`");
+            report.in_file(&file.path, problem, help);
             return None;
         }
         let executes_itself = runtime.run.command.first().is_some_and(|first| first == "{entry}");
+        let marked = |line: &Shebang| line.carriage_return || file.bytes.0.starts_with(b"\xef");
         let mut choice = Choice {
             runtime,
-            interpreters: if executes_itself {
-                Vec::new()
-            } else {
-                runtime.candidates(version.as_deref())
+            interpreters: match executes_itself {
+                true => Vec::new(),
+                false => runtime.candidates(version.as_deref()),
             },
             asked: 0,
             flags: Vec::new(),
             // The kernel, like other readers, treats a carriage return as part of the interpreter's name.
-            unix_text: runtime.unix_text
-                || (executes_itself
-                    && shebang
-                        .as_ref()
-                        .is_some_and(|line| line.carriage_return || file.bytes.0.starts_with(b"\xef"))),
+            unix_text: runtime.unix_text || (executes_itself && shebang.as_ref().is_some_and(marked)),
             version,
             unchecked,
         };
         if executes_itself && !executable {
-            let problem = Diagnostic::error(
-                "not-executable",
-                format!(
-                    "runtime `{}` executes the file itself, but the file is not executable",
-                    runtime.summary.id
-                ),
-            );
-            report
-                .problems
-                .push(problem.in_file(&file.path).with_help(format!("chmod +x {}", file.path)));
+            let message = format!("runtime `{id}` executes the file itself, but the file is not executable");
+            let problem = Diagnostic::error("not-executable", message);
+            report.in_file(&file.path, problem, format!("chmod +x {}", file.path));
         }
         // The kernel reads the line itself where it executes the file.
         if let Some(line) = shebang.filter(|_| !executes_itself) {
@@ -127,9 +107,8 @@ impl Judge {
 
     /// Returns the runtime that claims a file's suffix. A `.js` file with CommonJS goes to node, if node is known.
     fn by_suffix(&self, file: &JudgedFile) -> Option<&Runtime> {
-        let name = file.path.rsplit('/').next().unwrap_or(&file.path);
-        let claims = Claims::of(self.runtimes.iter().flat_map(|runtime| &runtime.summary.suffixes));
-        let (_, suffix) = claims.split(name)?;
+        let claims = self.claims();
+        let (_, suffix) = claims.split(base_name(&file.path))?;
         let node = self.runtimes.iter().find(|runtime| runtime.summary.id == "node");
         if suffix == ".js" && node.is_some() && detect::is_commonjs(&file.bytes.0) {
             return node;
@@ -157,11 +136,7 @@ impl Judge {
             .iter()
             .filter_map(|runtime| Some((runtime, runtime.version_of(name)?)));
         let Some((runtime, version)) = found.next() else {
-            let names: Vec<&str> = self
-                .runtimes
-                .iter()
-                .map(|runtime| runtime.summary.id.as_str())
-                .collect();
+            let names: Vec<&str> = self.runtimes.iter().map(|runtime| &*runtime.summary.id).collect();
             let help = match nearest(name, &names) {
                 _ if names.is_empty() => {
                     "fnd found no runtimes at all: `fndctl doctor` says where it looked".to_owned()
@@ -169,10 +144,7 @@ impl Judge {
                 Some(near) => format!("did you mean `{near}`? known runtimes: {}", list(&names)),
                 None => format!("known runtimes: {}", list(&names)),
             };
-            report.add(
-                Some(at),
-                Diagnostic::error("unknown-runtime", format!("unknown runtime `{name}`")).with_help(help),
-            );
+            report.error(Some(at), "unknown-runtime", format!("unknown runtime `{name}`"), help);
             return None;
         };
         let Some(version) = version else {
@@ -192,14 +164,12 @@ impl Judge {
             // One interpreter serves all versions of its language: a name of Kubeless, such as `nodejs20`, means it.
             let message =
                 format!("the installed `{id}` runs it, whatever its version: fnd does not check for `{version}`");
-            report.add(
-                Some(at),
-                Diagnostic::warning(Warning::UncheckedVersion, message).with_help(help),
-            );
+            let problem = Diagnostic::warning(Warning::UncheckedVersion, message);
+            report.add(Some(at), problem.with_help(help));
             return Some((runtime, None, Some(version.to_owned())));
         }
         let message = format!("runtime `{id}` has no version `{version}`");
-        report.add(Some(at), Diagnostic::error("unknown-version", message).with_help(help));
+        report.error(Some(at), "unknown-version", message, help);
         None
     }
 }
@@ -207,12 +177,8 @@ impl Judge {
 impl Choice<'_> {
     /// Removes interpreters of the `#!` line that cannot run this phase, with a warning.
     pub(super) fn only(&mut self, names: &[String], file: &JudgedFile, report: &mut FunctionProblems<'_>) {
-        let fits = |path: &String| {
-            let base_name = path.rsplit('/').next().unwrap_or(path);
-            // `#!/bin/sh` belongs to the runtime `bash`, whose shim is written for bash and does not run in another
-            // shell.
-            names.is_empty() || names.iter().any(|name| name == base_name)
-        };
+        // `#!/bin/sh` belongs to the runtime `bash`, whose shim is written for bash and does not run in another shell.
+        let fits = |path: &String| names.is_empty() || names.iter().any(|name| name == base_name(path));
         if self.asked == 0 || self.interpreters.iter().any(fits) {
             return;
         }
@@ -223,11 +189,7 @@ impl Choice<'_> {
         };
         let message = format!("the `#!` line names `{other}`, which cannot serve handlers; `{first}` can");
         let help = format!("write `#!{first}`, or run the file as a script with `mode = \"script\"`");
-        report.problems.push(
-            Diagnostic::warning(Warning::Interpreter, message)
-                .in_file(&file.path)
-                .with_help(help),
-        );
+        report.in_file(&file.path, Diagnostic::warning(Warning::Interpreter, message), help);
     }
 }
 
@@ -241,9 +203,7 @@ fn ask(
 ) {
     let id = &choice.runtime.summary.id;
     let interpreter = crate::schema::read::escaped(&line.interpreter);
-    let mut add = |problem: Diagnostic, help: String| {
-        report.problems.push(problem.in_file(&file.path).with_help(help));
-    };
+    let mut add = |problem: Diagnostic, help: String| report.in_file(&file.path, problem, help);
     if !choice.runtime.is_interpreter(line.base_name()) {
         // If the manifest names the runtime, it says what is meant.
         if !is_named {
@@ -258,9 +218,11 @@ fn ask(
         }
         return;
     }
-    let is_default = choice.runtime.interpreters.iter().any(|path| {
-        *path == line.interpreter || (line.by_env && path.rsplit('/').next() == Some(line.interpreter.as_str()))
-    });
+    let is_default = choice
+        .runtime
+        .interpreters
+        .iter()
+        .any(|path| *path == line.interpreter || (line.by_env && base_name(path) == line.interpreter));
     if choice.version.is_some() {
         if !is_default {
             let message =
@@ -290,8 +252,8 @@ fn places(runtime: &Runtime, line: &Shebang) -> Vec<String> {
         Some(version) if line.by_env && !version.is_empty() => runtime.candidates(Some(version)),
         _ => Vec::new(),
     };
-    let more = line.places().into_iter().filter(|place| !places.contains(place));
-    let more: Vec<String> = more.collect();
-    places.extend(more);
+    let mut more = line.places();
+    more.retain(|place| !places.contains(place));
+    places.append(&mut more);
     places
 }

@@ -2,60 +2,21 @@
 
 use super::choose::Choice;
 use super::dependencies::Dependencies;
+use super::entry::{base_name, path_in};
 use crate::diagnostic::Diagnostic;
 use crate::function::credentials;
 use crate::function::keys::UMASK_DEFAULT;
 use crate::function::{Manifest, Mode};
-use crate::resolve::FunctionProblems;
+use crate::resolve::{FunctionProblems, GIVEN};
 use crate::runtime::{Runtime, RuntimePhase};
 use crate::schema::PERMISSIONS;
 use crate::schema::read::escaped;
 use crate::schema::tree::{TomlNode, TomlTable};
 use crate::warning::Warning;
 use fnd_wire::plan::{
-    ALWAYS, CGI, HANDLER_VARIABLES, INSTEAD, JudgeFunction, JudgedFile, Plan, PlanText, SOCKET, UMASK, WATCHED,
+    ALWAYS, CGI, HANDLER_VARIABLES, INSTEAD, JudgeFunction, Plan, PlanText, SOCKET, STOP_SIGNAL, UMASK, WATCHED,
+    stop_signal_number,
 };
-
-/// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
-/// and reading one of these must not fail.
-const GIVEN: [&str; 36] = [
-    "FND_FILE",
-    "FND_FUNCTION",
-    "FND_INVOCATION",
-    "FND_ATTEMPT",
-    "FND_POLL",
-    "FND_RUNTIME",
-    "FND_TRIGGER",
-    "FND_DEADLINE",
-    "FND_RESULT",
-    "FND_PREVIOUS",
-    "RUNTIME",
-    "TRACEPARENT",
-    "TRACESTATE",
-    "B3",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "TMPDIR",
-    "LANG",
-    "TZ",
-    "PATH",
-    "STATE_DIRECTORY",
-    "CACHE_DIRECTORY",
-    "CREDENTIALS_DIRECTORY",
-    "SERVICE_BINDING_ROOT",
-    "DATA",
-    "SECURE_DATA",
-    "KEPTN_CONTEXT",
-    "CONTEXT",
-    "SCRIPT",
-    "CMD_ARGS",
-    "PORT",
-    "FND_SOCKET",
-    "FND_SOCKET_PATH",
-    "FND_WORKER_KEY",
-];
 
 pub(super) fn plain(text: &str) -> PlanText {
     PlanText {
@@ -105,17 +66,14 @@ pub(super) fn with_dependencies(
     let own = &runtime.dependencies;
     let arguments: Vec<String> = match dependencies {
         None => own.args_without.clone(),
-        Some(Dependencies { file: Some(file), .. }) => own
-            .args
-            .iter()
-            .map(|argument| argument.replace("{file}", file))
-            .collect(),
-        Some(_) => own
-            .args
-            .iter()
-            .filter(|argument| !argument.contains("{file}"))
-            .cloned()
-            .collect(),
+        Some(Dependencies { file, .. }) => {
+            let needed = own
+                .args
+                .iter()
+                .filter(|argument| file.is_some() || !argument.contains("{file}"));
+            let file = file.as_deref().unwrap_or_default();
+            needed.map(|argument| argument.replace("{file}", file)).collect()
+        }
     };
     let mut phase = phase.clone();
     if let Some(at) = phase.command.iter().position(|item| item == "{dependencies}") {
@@ -159,11 +117,8 @@ pub(super) fn refuse_permissions(
     }
     let grants = |flag: &String| {
         // The short forms of deno's permissions are capital letters: `-A`, `-N`, `-R`.
-        let short = flag
-            .strip_prefix('-')
-            .and_then(|rest| rest.chars().next())
-            .is_some_and(|c| c.is_ascii_uppercase());
-        short || flag.starts_with("--allow-")
+        let first = flag.strip_prefix('-').and_then(|rest| rest.chars().next());
+        first.is_some_and(|c| c.is_ascii_uppercase()) || flag.starts_with("--allow-")
     };
     let flags = std::mem::take(&mut choice.flags);
     let (refused, kept): (Vec<String>, Vec<String>) = flags.into_iter().partition(grants);
@@ -171,10 +126,8 @@ pub(super) fn refuse_permissions(
     if refused.is_empty() || own.contains_key("permissions") {
         return;
     }
-    let spelled: Vec<String> = refused
-        .iter()
-        .filter_map(|flag| Some(format!("\"{}\"", flag.strip_prefix("--allow-")?)))
-        .collect();
+    let words = refused.iter().filter_map(|flag| flag.strip_prefix("--allow-"));
+    let spelled: Vec<String> = words.map(|word| format!("\"{word}\"")).collect();
     let missing = |flag: &String| !flag.strip_prefix("--allow-").is_some_and(manifest_word);
     let message = format!("`{}` of the `#!` line has no effect", refused.join(" "));
     let help = if refused.iter().any(missing) {
@@ -183,11 +136,7 @@ pub(super) fn refuse_permissions(
         format!("put `permissions = [{}]` into its manifest", spelled.join(", "))
     };
     let help = format!("{help}. Until then the file does not run by itself");
-    report.problems.push(
-        Diagnostic::warning(Warning::Permissions, message)
-            .in_file(file)
-            .with_help(help),
-    );
+    report.in_file(file, Diagnostic::warning(Warning::Permissions, message), help);
 }
 
 fn manifest_word(flag: &str) -> bool {
@@ -217,11 +166,8 @@ fn permissions(choice: &Choice<'_>, phase: &RuntimePhase, manifest: &Manifest) -
         let names: Vec<&str> = GIVEN.into_iter().chain(own).collect();
         result.push(plain(&format!("--allow-env={}", names.join(","))));
     }
-    for (name, values) in granted
-        .iter()
-        .chain(&phase.permissions)
-        .filter(|(name, _)| !unlimited(name))
-    {
+    let granted = granted.iter().chain(&phase.permissions);
+    for (name, values) in granted.filter(|(name, _)| !unlimited(name)) {
         result.push(template(&format!("--allow-{name}={}", values.join(","))));
     }
     for entry in manifest.file.iter().filter(|_| !unlimited("read")) {
@@ -252,15 +198,10 @@ pub(super) fn replace(
     function: &JudgeFunction,
     (node, report): (&TomlNode, &mut FunctionProblems<'_>),
 ) {
-    let mut refuse = |message: String, help: String| {
-        let problem = Diagnostic::error("bad-value", message).with_help(help);
-        report.add(Some(&node.at), problem);
-    };
+    let mut refuse = |message: String, help: &str| report.error(Some(&node.at), "bad-value", message, help);
     let Some((program, arguments)) = command.split_first() else {
-        return refuse(
-            format!("`{path}` is empty"),
-            "name a program, or remove the key to run the entry".to_owned(),
-        );
+        let help = "name a program, or remove the key to run the entry";
+        return refuse(format!("`{path}` is empty"), help);
     };
     plan.argv = arguments.iter().map(|argument| plain(argument)).collect();
     // Only an interpreter of a `#!` line may belong to the owner of the file, and this program is none.
@@ -275,25 +216,17 @@ pub(super) fn replace(
     let Some(name) = program.strip_prefix("./") else {
         let message = format!("`{path}`: expected a path, found `{}`", escaped(program));
         let help = "write `/usr/bin/PROGRAM` for a program of the machine, `./PROGRAM` for a file of the function";
-        return refuse(message, help.to_owned());
+        return refuse(message, help);
     };
-    // In file form the function has one file, which is known by its whole path.
-    let is_named = |file: &&JudgedFile| {
-        let found = if function.form.is_tree() {
-            Some(file.path.as_str())
-        } else {
-            file.path.rsplit('/').next()
-        };
-        found == Some(name)
-    };
-    match function.files.iter().find(is_named) {
+    let mut files = function.files.iter();
+    match files.find(|file| path_in(function, file) == name) {
         None => {
             let message = format!("`{path}`: the function has no file `{}`", escaped(name));
-            refuse(message, "name one of its files".to_owned());
+            refuse(message, "name one of its files");
         }
         Some(file) if file.mode & 0o111 == 0 => {
             let message = format!("`{path}`: `{}` is not executable", escaped(name));
-            refuse(message, format!("chmod +x {name}"));
+            refuse(message, &format!("chmod +x {name}"));
         }
         Some(_) => {
             plan.interpreters = Vec::new();
@@ -313,10 +246,7 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
             choice.runtime.summary.id
         );
     }
-    let last = choice
-        .interpreters
-        .last()
-        .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
+    let last = choice.interpreters.last().map_or("", |path| base_name(path));
     // Of `python3.11` and `deno-2.7` the name without the version is the name of the package.
     match last.trim_end_matches(|c: char| c.is_ascii_digit() || ['.', '-'].contains(&c)) {
         id @ ("deno" | "node" | "nodejs") => {
@@ -371,29 +301,34 @@ pub(super) fn environment(
     });
     let umask =
         (manifest.umask != UMASK_DEFAULT).then(|| (UMASK.to_owned(), plain(&format!("{:03o}", manifest.umask))));
+    let service = manifest.service.as_ref();
+    let stop_signal = service
+        .and_then(|service| stop_signal_number(service.stop_signal.as_deref()?))
+        .map(|number| (STOP_SIGNAL.to_owned(), plain(&number.to_string())));
     let socket = (!manifest.access.is_empty()).then(|| (SOCKET.0.to_owned(), template(SOCKET.1)));
     set(
         &mut result,
         // fnd's own variables come last, since the last value counts: a manifest must not replace what the spawner
         // reads.
-        all.chain(handler).chain(watched).chain(umask).chain(socket),
+        all.chain(handler)
+            .chain(watched)
+            .chain(umask)
+            .chain(stop_signal)
+            .chain(socket),
     );
     result
 }
 
 /// Returns [`HANDLER_VARIABLES`] with their values.
 fn handler_values(choice: &Choice<'_>, manifest: &Manifest) -> impl Iterator<Item = (&'static str, String)> {
-    let file = manifest.entry.rsplit('/').next().unwrap_or(&manifest.entry);
+    let file = base_name(&manifest.entry);
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
     // Without `handler` the shim finds the function by itself.
     let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
     let (module, function) = named.unwrap_or((stem, ""));
     // As the manifest names it, even if the one interpreter of the runtime serves all versions.
-    let version = choice
-        .version
-        .as_deref()
-        .or(choice.unchecked.as_deref())
-        .unwrap_or_default();
+    let version = choice.version.as_ref().or(choice.unchecked.as_ref());
+    let version = version.map_or("", String::as_str);
     let values = [
         module.to_owned(),
         function.to_owned(),

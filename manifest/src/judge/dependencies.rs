@@ -2,7 +2,7 @@
 //! its runtime names; [`imports`] finds those that the code itself names. It installs nothing and asks no index. Of a
 //! language with a compiler, all files of a function are read by its build.
 
-use super::entry::MANIFEST;
+use super::entry::{MANIFEST, base_name, find, path_in};
 use super::{Judge, imports};
 use crate::diagnostic::Diagnostic;
 use crate::function::{Manifest, Mode, inline};
@@ -52,28 +52,21 @@ impl Dependencies {
         manifest: &Manifest,
         report: &mut FunctionProblems<'_>,
     ) -> Self {
-        let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         // An edit of the manifest alone compiles nothing, because the manifest is no input of the build.
         let code = function.files.iter().filter(|file| file.path != MANIFEST);
-        self.inputs = match function.form.is_tree() {
-            true => code.map(|file| file.path.clone()).collect(),
-            false => code.map(|file| base(&file.path)).collect(),
-        };
-        if self.inputs.len() > INPUTS_MAX {
-            let message = format!(
-                "it has {} files, and at most {INPUTS_MAX} are compiled",
-                self.inputs.len()
-            );
+        self.inputs = code.map(|file| path_in(function, file).to_owned()).collect();
+        let count = self.inputs.len();
+        if count > INPUTS_MAX {
+            let message = format!("it has {count} files, and at most {INPUTS_MAX} are compiled");
             report.add(None, Diagnostic::error("too-many-files", message));
         }
         let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
         self.program = Some(Program {
             entry: manifest.entry.clone(),
             handler: named.map(|(_, name)| name.to_owned()).unwrap_or_default(),
-            mode: if manifest.mode == Mode::Handler {
-                "handler"
-            } else {
-                "script"
+            mode: match manifest.mode {
+                Mode::Handler => "handler",
+                Mode::Script | Mode::Http | Mode::Service => "script",
             },
         });
         self
@@ -142,28 +135,20 @@ fn of_manifest(
     node: &TomlNode,
     report: &mut FunctionProblems<'_>,
 ) -> Option<Dependencies> {
-    let list: Vec<String> = match &node.value {
-        TomlValue::List(items) => items.iter().map(|item| item.value.text()).collect(),
-        _ => Vec::new(),
-    };
+    let (at, list) = (Some(&node.at), node.value.texts());
     let is_list = matches!(node.value, TomlValue::List(_));
-    if is_list && list.is_empty() {
+    if list.is_empty() {
         return None;
     }
-    let mut refuse = |problem: Diagnostic| report.add(Some(&node.at), problem);
     if runtime.build().is_none() {
         let message = format!("fnd installs no dependencies for runtime `{}`", runtime.summary.id);
-        refuse(Diagnostic::error("impossible", message).with_help("remove the key"));
+        report.impossible(at, message, "remove the key");
         return None;
     }
     if is_list {
-        // The installers pass them on to programs: an option among them could name any file or index.
-        if let Some(option) = list
-            .iter()
-            .find(|item| item.starts_with('-') || item.contains(['\n', '\r', '\0']))
-        {
+        if let Some(option) = list.iter().find(|item| !is_package(item)) {
             let message = format!("`dependencies`: `{}` is no package", option.escape_debug());
-            refuse(Diagnostic::error("bad-value", message).with_help("name packages only, such as `name>=1.2`"));
+            report.error(at, "bad-value", message, "name packages only, such as `name>=1.2`");
             return None;
         }
         return Some(Dependencies {
@@ -175,60 +160,48 @@ fn of_manifest(
     if !function.form.is_tree() {
         let message = "a file of `dependencies` is only for the directory form (`NAME/function.toml`)";
         let help = "write the packages as a list, or make the function a directory";
-        refuse(Diagnostic::error("impossible", message).with_help(help));
+        report.impossible(at, message, help);
         return None;
     }
     let Some(file) = find(function, &name) else {
-        let message = format!(
-            "`dependencies`: there is no file `{name}` in the {}",
-            function.form.word()
-        );
-        let lists = runtime.dependencies.files.iter().map(String::as_str);
-        let help = format!(
-            "add the file, or write the packages as a list; without the key fnd reads {}",
-            names(&lists.collect::<Vec<_>>())
-        );
-        refuse(Diagnostic::error("no-dependencies", message).with_help(help));
+        let form = function.form.word();
+        let message = format!("`dependencies`: there is no file `{name}` in the {form}");
+        let lists: Vec<&str> = runtime.dependencies.files.iter().map(String::as_str).collect();
+        let lists = names(&lists);
+        let help = format!("add the file, or write the packages as a list; without the key fnd reads {lists}");
+        report.error(at, "no-dependencies", message, help);
         return None;
     };
     of_file(function, runtime, file)
 }
 
+/// Says whether an item names a package. The installers pass it on to programs: an option could name any file or index.
+fn is_package(item: &str) -> bool {
+    !item.starts_with('-') && !item.contains(['\n', '\r', '\0'])
+}
+
 /// Returns the dependencies that a file lists; nothing if it lists none.
 fn of_file(function: &JudgeFunction, runtime: &Runtime, file: &JudgedFile) -> Option<Dependencies> {
     let text = String::from_utf8_lossy(&file.bytes.0);
-    let base = file.path.rsplit('/').next().unwrap_or(&file.path);
+    let base = base_name(&file.path);
+    let is_item = |line: &str| !line.is_empty() && !line.starts_with('#');
     let lists_some = match base {
         // Only the packages that a project names are installed, not the project itself.
         "pyproject.toml" => return listed(text.parse::<toml::Table>().ok()?.get("project")?.as_table()?),
         "package.json" | "composer.json" | "deno.json" | "deno.jsonc" => lists_packages(base, &text),
-        _ => text
-            .lines()
-            .map(str::trim)
-            .any(|line| !line.is_empty() && !line.starts_with('#')),
+        _ => text.lines().map(str::trim).any(is_item),
     };
     if !lists_some {
         return None;
     }
     let mut inputs = vec![file.path.clone()];
-    let beside = file.path.rsplit_once('/').map(|(dir, _)| dir);
-    let in_dir = |name: &str| beside.map_or_else(|| name.to_owned(), |dir| format!("{dir}/{name}"));
     // Requirements may name further files: `-r base.txt`, `-c constraints.txt`.
     let mut next = 0;
-    while let Some(path) = inputs.get(next).cloned() {
+    while let Some(file) = inputs.get(next).and_then(|path| find(function, path)) {
         next += 1;
-        let text = find(function, &path).map(|file| String::from_utf8_lossy(&file.bytes.0).into_owned());
-        let named = text
-            .iter()
-            .flat_map(|text| text.lines())
-            .filter_map(included)
-            .map(in_dir);
-        let found: Vec<_> = named.filter(|name| find(function, name).is_some()).collect();
-        for name in found {
-            // Lists may include each other in a circle, so each file is added once.
-            if !inputs.contains(&name) && inputs.len() < INPUTS_MAX {
-                inputs.push(name);
-            }
+        let text = String::from_utf8_lossy(&file.bytes.0);
+        for name in text.lines().filter_map(included) {
+            add_input(&mut inputs, function, name);
         }
     }
     // A list of requirements says everything itself.
@@ -244,29 +217,26 @@ fn of_file(function: &JudgeFunction, runtime: &Runtime, file: &JudgedFile) -> Op
 
 /// Adds the files beside the first input that its runtime names.
 pub(super) fn add_beside(inputs: &mut Vec<String>, function: &JudgeFunction, runtime: &Runtime) {
-    let dir = inputs
-        .first()
-        .and_then(|file| file.rsplit_once('/'))
-        .map(|(dir, _)| dir.to_owned());
     for name in &runtime.dependencies.beside {
-        let name = dir.as_ref().map_or_else(|| name.clone(), |dir| format!("{dir}/{name}"));
-        if !inputs.contains(&name) && find(function, &name).is_some() && inputs.len() < INPUTS_MAX {
-            inputs.push(name);
-        }
+        add_input(inputs, function, name);
+    }
+}
+
+/// Adds a file beside the first input, if the function has it. Lists may include each other in a circle, so each file is
+/// added once.
+fn add_input(inputs: &mut Vec<String>, function: &JudgeFunction, name: &str) {
+    let dir = inputs.first().and_then(|file| file.rsplit_once('/'));
+    let name = dir.map_or_else(|| name.to_owned(), |(dir, _)| format!("{dir}/{name}"));
+    if !inputs.contains(&name) && find(function, &name).is_some() && inputs.len() < INPUTS_MAX {
+        inputs.push(name);
     }
 }
 
 /// Returns the dependencies in the metadata of a script, or in `[project]` of `pyproject.toml`.
 fn listed(table: &toml::Table) -> Option<Dependencies> {
     let items = table.get("dependencies").and_then(toml::Value::as_array);
-    let list: Vec<String> = items
-        .into_iter()
-        .flatten()
-        .filter_map(|item| item.as_str())
-        // An option among them could name any index: see `of_manifest`.
-        .filter(|item| !item.starts_with('-') && !item.contains(['\n', '\r', '\0']))
-        .map(str::to_owned)
-        .collect();
+    let items = items.into_iter().flatten().filter_map(|item| item.as_str());
+    let list: Vec<String> = items.filter(|item| is_package(item)).map(str::to_owned).collect();
     let language = table.get("requires-python").and_then(toml::Value::as_str);
     (!list.is_empty()).then(|| Dependencies {
         list,
@@ -286,10 +256,9 @@ fn lists_packages(base: &str, text: &str) -> bool {
     };
     match base {
         // npm is told to leave out what is only for development.
-        "package.json" => names("dependencies")
-            .chain(names("optionalDependencies"))
-            .next()
-            .is_some(),
+        "package.json" => ["dependencies", "optionalDependencies"]
+            .iter()
+            .any(|key| names(key).next().is_some()),
         // PHP itself and its extensions are the machine's.
         "composer.json" => names("require").any(|name| name.contains('/')),
         _ => names("imports").next().is_some(),
@@ -304,8 +273,4 @@ fn included(line: &str) -> Option<&str> {
     let rest = rest.strip_prefix('=').unwrap_or(rest).trim();
     // The judge has only the function's own files.
     (!rest.is_empty() && !rest.starts_with('/') && !rest.contains("..")).then_some(rest)
-}
-
-pub(super) fn find<'f>(function: &'f JudgeFunction, path: &str) -> Option<&'f JudgedFile> {
-    function.files.iter().find(|file| file.path == path)
 }

@@ -19,31 +19,27 @@ impl Judge {
         source: Option<&Source>,
         problems: &mut Vec<Diagnostic>,
     ) -> Option<&'f JudgedFile> {
-        let at = |problem: Diagnostic, path: &str| match (own.get(path), source) {
+        let at_entry = |problem: Diagnostic| match (own.get("entry"), source) {
             (Some(node), Some(source)) => problem.at(source, node.at.value.clone()),
             _ => problem,
         };
         if !function.form.is_tree() {
             if own.contains_key("entry") {
                 let message = "`entry` is only for the directory form (`NAME/function.toml`)";
-                problems.push(at(
-                    Diagnostic::error("impossible", message).with_help("remove it"),
-                    "entry",
-                ));
+                let problem = Diagnostic::error("impossible", message).with_help("remove it");
+                problems.push(at_entry(problem));
             }
             return function.files.first();
         }
         if let Some(node) = own.get("entry") {
             let name = node.value.text();
             let holder = function.form.word();
-            let found = function.files.iter().find(|file| file.path == name);
+            let found = find(function, &name);
             if found.is_none() {
                 let names: Vec<&str> = function.files.iter().map(|file| file.path.as_str()).take(20).collect();
                 let problem = Diagnostic::error("no-entry", format!("the entry `{name}` is not in the {holder}"));
-                problems.push(at(
-                    problem.with_help(format!("the {holder} has: {}", list(&names))),
-                    "entry",
-                ));
+                let help = format!("the {holder} has: {}", list(&names));
+                problems.push(at_entry(problem.with_help(help)));
             }
             return found;
         }
@@ -51,8 +47,7 @@ impl Judge {
         if function.form == CodeLayout::Source && fetched().count() == 1 {
             return fetched().next(); // one file of a web server, whatever its name is
         }
-        let claims =
-            crate::function::forms::Claims::of(self.runtimes.iter().flat_map(|runtime| &runtime.summary.suffixes));
+        let claims = self.claims();
         // The module of `handler` names the file, as in Kubeless.
         let handler = own.get("handler").map(|node| node.value.text());
         let module = handler.as_deref().and_then(handler_parts).map(|(module, _)| module);
@@ -63,36 +58,29 @@ impl Judge {
                 is_candidate(&file.path, module) && (claims.split(&file.path).is_some() || file.mode & 0o111 != 0)
             })
             .collect();
-        match candidates.as_slice() {
-            [one] => Some(one),
+        let (message, named) = match candidates.as_slice() {
+            [one] => return Some(one),
             [] => {
                 let expected = match module {
                     Some(module) => format!("`{module}.*`, the module of `handler`,"),
                     None => "one of `main.*`, `handler.*`, `index.*`".to_owned(),
                 };
                 let message = format!("no file to run: expected {expected} with a known suffix, or an executable file");
-                let problem = Diagnostic::error("no-entry", message).with_help("name the file with `entry = \"...\"`");
-                problems.push(match source {
-                    Some(source) => problem.in_file(&source.file),
-                    None => problem,
-                });
-                None
+                (message, "...")
             }
-            several => {
+            several @ [first, ..] => {
                 let names: Vec<&str> = several.iter().map(|file| file.path.as_str()).collect();
-                let problem =
-                    Diagnostic::error("no-entry", format!("more than one file could be run: {}", list(&names)));
-                let problem = problem.with_help(format!(
-                    "name the file with `entry = \"{}\"`",
-                    names.first().copied().unwrap_or_default()
-                ));
-                problems.push(match source {
-                    Some(source) => problem.in_file(&source.file),
-                    None => problem,
-                });
-                None
+                let message = format!("more than one file could be run: {}", list(&names));
+                (message, first.path.as_str())
             }
-        }
+        };
+        let problem = Diagnostic::error("no-entry", message);
+        let problem = problem.with_help(format!("name the file with `entry = \"{named}\"`"));
+        problems.push(match source {
+            Some(source) => problem.in_file(&source.file),
+            None => problem,
+        });
+        None
     }
 }
 
@@ -120,6 +108,19 @@ pub(super) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Returns the file of a function with this path.
+pub(super) fn find<'f>(function: &'f JudgeFunction, path: &str) -> Option<&'f JudgedFile> {
+    function.files.iter().find(|file| file.path == path)
+}
+
+/// Returns the path of a file in its function. In file form the function has one file, which is known by its whole path.
+pub(super) fn path_in<'f>(function: &JudgeFunction, file: &'f JudgedFile) -> &'f str {
+    match function.form.is_tree() {
+        true => &file.path,
+        false => base_name(&file.path),
+    }
+}
+
 /// Returns a file's path as people know it; in directory form it is beside the manifest.
 pub(super) fn shown(function: &JudgeFunction, file: &JudgedFile) -> String {
     let manifest = function.manifest.as_ref();
@@ -139,14 +140,11 @@ pub(super) fn two_manifests(function: &JudgeFunction) -> Option<Diagnostic> {
         return None;
     };
     let sidecar = function.manifest.as_ref()?;
-    let inside = function.files.iter().find(|file| file.path == MANIFEST)?;
+    let inside = find(function, MANIFEST)?;
     if sidecar.path == shown(function, inside) {
         return None;
     }
     let message = format!("the archive has a `{MANIFEST}`, but there is also `{}`", sidecar.path);
-    Some(
-        Diagnostic::error("two-manifests", message)
-            .in_file(archive)
-            .with_help("remove one of the two"),
-    )
+    let problem = Diagnostic::error("two-manifests", message).in_file(archive);
+    Some(problem.with_help("remove one of the two"))
 }

@@ -1,11 +1,10 @@
 //! Judges functions that were made of files of other systems.
 
-use super::{Judge, Judged};
+use super::{Judge, Judged, judged};
 use crate::diagnostic::Diagnostic;
+use crate::foreign::MadeManifest;
 use crate::foreign::made::ORIGINS;
 use crate::foreign::placed::{Origins, as_installed};
-use crate::foreign::{MadeManifest, WholeFile};
-use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
 
@@ -37,13 +36,10 @@ impl Judge {
         let Ok(name) = FunctionName::new(&made.name) else {
             return Vec::new();
         };
-        let file = |file: WholeFile| JudgedFile {
-            path: file.path,
-            bytes: Bytes(file.bytes),
-            mode: if file.executable { 0o755 } else { 0o644 },
-            trusted: true,
-        };
-        let files: Vec<JudgedFile> = as_installed(made.clone()).into_iter().map(file).collect();
+        let files = as_installed(made.clone()).into_iter();
+        let files: Vec<JudgedFile> = files
+            .map(|file| judged(&file.path, file.bytes, file.executable))
+            .collect();
         let manifest = files.iter().find(|file| file.path == "function.toml").cloned();
         let form = CodeLayout::Foreign(String::new());
         let judged = self.function(&JudgeFunction {

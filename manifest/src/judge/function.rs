@@ -1,11 +1,11 @@
 //! Judges one function.
 
 use super::choose::Choice;
-use super::entry::{base_name, shown, two_manifests};
+use super::entry::{path_in, shown, two_manifests};
 use super::input::read_input;
 use super::sibling_files::read_schemas;
 use super::source::push_route;
-use super::{Judge, Verdict, command};
+use super::{Judge, Verdict, command, is_trusted};
 use crate::diagnostic::Diagnostic;
 use crate::function::keys::SCHEMA;
 use crate::function::{Listen, Manifest, Mode, detect, inline};
@@ -48,20 +48,12 @@ impl Judge {
         let entry = is_here
             .then(|| self.entry(function, &own, sidecar.as_ref(), &mut early))
             .flatten();
-        let block = entry.and_then(|file| {
-            keep(
-                inline::block(&shown(function, file), &file.bytes.0).map(Option::into_iter),
-                &mut early,
-            )
-        });
-        let block = block.and_then(|mut block| block.next());
+        let block = entry.and_then(|file| keep(inline::block(&shown(function, file), &file.bytes.0), &mut early)?);
         let (own, source) = match (block, sidecar) {
             (Some(block), Some(sidecar)) => {
-                let problem = Diagnostic::error(
-                    "two-manifests",
-                    format!("the file has a `/// fnd` block, but there is also `{}`", sidecar.file),
-                );
-                early.push(problem.in_file(&block.file).with_help("remove one of the two"));
+                let message = format!("the file has a `/// fnd` block, but there is also `{}`", sidecar.file);
+                let problem = Diagnostic::error("two-manifests", message).in_file(&block.file);
+                early.push(problem.with_help("remove one of the two"));
                 (own, Some(sidecar))
             }
             (Some(block), None) => {
@@ -78,7 +70,8 @@ impl Judge {
             is_stored,
         };
         let source = self.source(function, &own, &mut report);
-        let push = push_route(function, &own, super::is_trusted(function), &mut report);
+        let trusted = is_trusted(function);
+        let push = push_route(function, &own, trusted, &mut report);
         let (origin, fetched) = source.map_or((None, None), |(origin, build)| (Some(origin), build));
         let decided = entry.and_then(|entry| self.decide(function, entry, &own, &mut report));
         if decided.is_none() {
@@ -125,7 +118,7 @@ impl Judge {
                 checkable,
                 checked: None,
                 says_on_load: own.contains_key("on_load"),
-                trusted: super::is_trusted(function),
+                trusted,
                 diagnostics: report.problems,
             },
         }
@@ -162,65 +155,48 @@ impl Judge {
             ..entry.clone()
         };
         // Before the first `?`, so that its problems are reported together with those that end the function here.
+        let trusted = is_trusted(function);
         let env_file = self.env_file(function, own, report);
         let mut choice = self.choose(own, &file, report)?;
         // Where the runtime installs packages, the block of PEP 723 is read as their list.
         if choice.runtime.build().is_none() && own.is_empty() && function.manifest.is_none() {
-            report
-                .problems
-                .extend(inline::script_metadata(&file.path, &file.bytes.0));
+            let warning = inline::script_metadata(&file.path, &file.bytes.0);
+            report.problems.extend(warning);
         }
         let dependencies = self.dependencies(function, (&file, choice.runtime), own, report);
         let (mode, mode_reason, phase) = self.mode(own, &choice, &file, report)?;
         let serves = mode == Mode::Http && choice.runtime.serve.as_ref() == Some(phase);
         choice.only(&phase.names, &file, report);
         command::refuse_permissions(&mut choice, own, &file.path, report);
-        let name = if function.form.is_tree() {
-            entry.path.clone()
-        } else {
-            base_name(&entry.path).to_owned()
-        };
         let subject = ResolvedSubject {
             mode,
             serves,
             runtime: choice.runtime,
             path: &file.path,
-            entry: name,
+            entry: path_in(function, entry).to_owned(),
             env_file,
-            trusted: super::is_trusted(function),
+            trusted,
         };
         let mut manifest = manifest(own, &self.configuration, subject, report);
         read_schemas(&mut manifest, function, own, report);
         read_input(&mut manifest, function, (own, &self.configuration.defaults), report);
-        if let Some(name) = manifest.build.secrets.first().filter(|_| !super::is_trusted(function)) {
+        if let Some(name) = manifest.build.secrets.first().filter(|_| !trusted) {
             let message = format!("only functions whose code and manifest belong to root may name a secret (`{name}`)");
             let at = find(own, "build.secrets").map(|node| &node.at);
-            let help = "let root own the files (`chown root:root`)";
-            report.add(at, Diagnostic::error("not-trusted", message).with_help(help));
+            report.error(at, "not-trusted", message, "let root own the files (`chown root:root`)");
         }
         let dependencies = match choice.runtime.compile {
-            Some(_) => Some(
-                dependencies
-                    .unwrap_or_default()
-                    .with_program(function, &manifest, report),
-            ),
+            Some(_) => {
+                let packages = dependencies.unwrap_or_default();
+                Some(packages.with_program(function, &manifest, report))
+            }
             None => dependencies,
         };
         let phase = &command::with_dependencies(phase, choice.runtime, dependencies.as_ref());
         let argv = command::arguments(&choice, phase, &manifest);
         let environment = command::environment(&choice, phase, &manifest, dependencies.is_some());
         let mut plan = plan(function, &choice, &manifest, (argv, environment));
-        let commands = [
-            (
-                "http_server.command",
-                manifest.http_server.as_ref().map(|server| &server.command),
-            ),
-            (
-                "service.command",
-                manifest.service.as_ref().map(|service| &service.command),
-            ),
-        ];
-        for (path, command) in commands {
+        for (path, command) in manifest.commands() {
             if let (Some(node), Some(command)) = (find(own, path), command) {
                 command::replace(&mut plan, (path, command), function, (node, report));
             }
@@ -228,11 +204,7 @@ impl Judge {
         let build = dependencies.and_then(|mut dependencies| {
             // Known only now: the key may come from `[defaults]`, which the manifest has resolved.
             dependencies.system_packages = manifest.build.system_packages;
-            self.dependencies_build(
-                &dependencies,
-                (choice.runtime, &manifest.build, super::is_trusted(function)),
-                &plan,
-            )
+            self.dependencies_build(&dependencies, (choice.runtime, &manifest.build, trusted), &plan)
         });
         Some(Decided {
             mode_reason,
@@ -268,18 +240,17 @@ fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (arg
     let limits = &manifest.limits;
     // The watcher of its files is a process beside its own.
     let watchers = u32::from(!manifest.file.is_empty());
+    // Such a program reports its port on descriptor 3.
+    let is_told = manifest
+        .http_server
+        .as_ref()
+        .is_some_and(|server| server.listen == Listen::Told);
     Plan {
         function: function.name.clone(),
         mode: match manifest.mode {
-            Mode::Script | Mode::Service => RunMode::Script,
             Mode::Handler => RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default()),
-            Mode::Http => match &manifest.http_server {
-                // The program reports its port on descriptor 3.
-                Some(server) if server.listen == Listen::Told => {
-                    RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default())
-                }
-                _ => RunMode::Script,
-            },
+            Mode::Http if is_told => RunMode::Handler(choice.runtime.shim.clone().unwrap_or_default()),
+            Mode::Script | Mode::Service | Mode::Http => RunMode::Script,
         },
         runtime: manifest.runtime.clone(),
         interpreters: choice.interpreters.clone(),

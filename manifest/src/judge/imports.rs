@@ -3,7 +3,8 @@
 //! It reads the text of the files and follows no import: which versions there are, and what they import in turn, is found
 //! when they are installed. An edit that imports the same as before leaves the dependencies as they are.
 
-use super::dependencies::{Dependencies, add_beside, find};
+use super::dependencies::{Dependencies, add_beside};
+use super::entry::find;
 use crate::diagnostic::Diagnostic;
 use crate::function::detect;
 use crate::resolve::FunctionProblems;
@@ -32,11 +33,8 @@ pub(super) fn of(
     let file = named
         .file
         .or_else(|| own.files.iter().find(|name| there(name)).cloned());
-    let listed = file
-        .as_ref()
-        .and_then(|name| find(function, name))
-        .map(mapping)
-        .unwrap_or_default();
+    let listed = file.as_ref().and_then(|name| find(function, name));
+    let listed = listed.map(mapping).unwrap_or_default();
     // Sorted and without doubles: the list is part of the tree's name, so another order of imports makes no other tree.
     let mut list: BTreeSet<String> = named.list.into_iter().collect();
     // A name that ends in `/` stands for many files: only those that the code imports can be installed.
@@ -44,22 +42,16 @@ pub(super) fn of(
         .iter()
         .filter(|(name, target)| !name.ends_with('/') && is_remote(target));
     list.extend(whole.map(|(name, _)| name.clone()));
-    for import in function
-        .files
-        .iter()
-        .filter(|file| is_code(file))
-        .flat_map(|file| detect::script_imports(&file.bytes.0))
-    {
+    let code = function.files.iter().filter(|file| is_code(file));
+    for import in code.flat_map(|file| detect::script_imports(&file.bytes.0)) {
         let target = target(&listed, &import).unwrap_or(&import);
         if is_remote(target) && !import.contains(['\n', '\r', '\0']) {
             list.insert(import);
         }
     }
     if list.len() > IMPORTS_MAX {
-        let message = format!(
-            "it has {} remote imports, and at most {IMPORTS_MAX} are installed",
-            list.len()
-        );
+        let count = list.len();
+        let message = format!("it has {count} remote imports, and at most {IMPORTS_MAX} are installed");
         report.add(None, Diagnostic::error("too-many-files", message));
     }
     let mut inputs: Vec<String> = file.iter().cloned().collect();

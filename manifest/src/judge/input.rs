@@ -6,7 +6,7 @@ use crate::diagnostic::Diagnostic;
 use crate::function::payload_schema::{PayloadSchema, words};
 use crate::function::{Manifest, Mode};
 use crate::resolve::FunctionProblems;
-use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue, find};
+use crate::schema::tree::{TomlPosition, TomlTable, entries, find, place};
 use fnd_wire::plan::JudgeFunction;
 use serde_json::Value;
 
@@ -57,32 +57,19 @@ fn check_payloads(
     }
     let missing = wrong(data).map(|_| "it has no `data`, and the `[input]` schema asks for a payload");
     if let (true, Some(missing)) = (manifest.on_load, missing) {
-        let problem = Diagnostic::error("bad-data", format!("`on_load` runs the function, but {missing}"));
-        report.add(Some(load_at), problem.with_help(HELP));
+        let message = format!("`on_load` runs the function, but {missing}");
+        report.error(Some(load_at), "bad-data", message, HELP);
     }
-    let entries = match own.get("schedule").map(|node| &node.value) {
-        Some(TomlValue::List(entries)) => entries.as_slice(),
-        _ => &[],
-    };
     for (number, schedule) in manifest.schedule.iter().enumerate() {
-        let entry = entries.get(number);
+        let entry = entries(own, "schedule").get(number);
         if let Some(mistakes) = schedule.data.as_ref().and_then(|data| wrong(Some(data))) {
             let message = format!("`data` of the schedule does not match the `[input]` schema: {mistakes}");
-            report.add(data_of(entry), Diagnostic::error("bad-data", message));
+            report.add(place(entry, "data"), Diagnostic::error("bad-data", message));
         } else if let (None, Some(missing)) = (&schedule.data, missing) {
-            let problem = Diagnostic::error("bad-data", format!("the schedule runs the function, but {missing}"));
-            report.add(entry.map(|node| &node.at), problem.with_help(HELP));
+            let message = format!("the schedule runs the function, but {missing}");
+            report.error(entry.map(|node| &node.at), "bad-data", message, HELP);
         }
     }
 }
 
 const HELP: &str = "write `data = { ... }`: at the top for each run without a payload, or in `[[schedule]]`";
-
-/// Returns where `data` of an entry is written; the entry itself where it is not.
-fn data_of(entry: Option<&TomlNode>) -> Option<&TomlPosition> {
-    let found = match &entry?.value {
-        TomlValue::Table(keys) => keys.get("data"),
-        _ => None,
-    };
-    Some(&found.or(entry)?.at)
-}

@@ -37,6 +37,7 @@ mod source;
 pub(crate) mod tests;
 
 use crate::diagnostic::Diagnostic;
+use crate::function::forms::Claims;
 use crate::function::{Manifest, credentials};
 use crate::runtime::{self, Runtime, RuntimeSummary};
 use crate::settings::Settings;
@@ -228,29 +229,18 @@ impl Judge {
     /// Sets configuration and runtimes. If the configuration is refused, the previous configuration and runtimes stay.
     pub fn settings(&mut self, files: &JudgeSettings) -> (Option<Policy>, SettingsDocument) {
         let mut diagnostics = Vec::new();
-        let pairs = |files: &'_ [JudgedFile]| {
-            files
-                .iter()
-                .map(|file| (file.path.clone(), file.bytes.0.clone()))
-                .collect::<Vec<_>>()
-        };
-        let found = configuration_on(
-            pairs(&files.files)
-                .iter()
-                .map(|(path, bytes)| (path.as_str(), bytes.as_slice())),
-            self.cpus,
-        );
-        let configuration = match found {
+        let texts = files
+            .files
+            .iter()
+            .map(|file| (file.path.as_str(), file.bytes.0.as_slice()));
+        let configuration = match configuration_on(texts, self.cpus) {
             Ok(configuration) => configuration,
             Err(diagnostics) => {
-                return (
-                    None,
-                    SettingsDocument {
-                        settings: None,
-                        runtimes: Vec::new(),
-                        diagnostics,
-                    },
-                );
+                let document = SettingsDocument {
+                    diagnostics,
+                    ..SettingsDocument::default()
+                };
+                return (None, document);
             }
         };
         let mut runtimes: Vec<Runtime> = Vec::new();
@@ -269,18 +259,16 @@ impl Judge {
         }
         // If two runtimes claim a suffix, the order of the files must not decide which one gets it.
         runtimes.sort_by(|one, two| one.summary.id.cmp(&two.summary.id));
+        let names: Vec<&str> = runtimes.iter().map(|runtime| runtime.summary.id.as_str()).collect();
         for id in configuration
             .settings
             .runtimes
             .keys()
-            .filter(|id| runtimes.iter().all(|runtime| runtime.summary.id != **id))
+            .filter(|id| !names.contains(&id.as_str()))
         {
-            let names: Vec<&str> = runtimes.iter().map(|runtime| runtime.summary.id.as_str()).collect();
-            let problem = Diagnostic::warning(
-                Warning::UnknownRuntime,
-                format!("`[runtimes]` of the configuration names the runtime `{id}`, which does not exist"),
-            );
-            diagnostics.push(problem.with_help(format!("known runtimes: {}", crate::schema::read::list(&names))));
+            let message = format!("`[runtimes]` of the configuration names the runtime `{id}`, which does not exist");
+            let help = format!("known runtimes: {}", crate::schema::read::list(&names));
+            diagnostics.push(Diagnostic::warning(Warning::UnknownRuntime, message).with_help(help));
         }
         let settings = configuration.settings.clone();
         let policy = Policy {
@@ -293,15 +281,17 @@ impl Judge {
         };
         self.configuration = configuration;
         self.runtimes = runtimes;
-        let runtimes = self.runtimes.iter().map(Runtime::summary).collect();
-        (
-            Some(policy),
-            SettingsDocument {
-                settings: Some(settings),
-                runtimes,
-                diagnostics,
-            },
-        )
+        let document = SettingsDocument {
+            settings: Some(settings),
+            runtimes: self.runtimes.iter().map(Runtime::summary).collect(),
+            diagnostics,
+        };
+        (Some(policy), document)
+    }
+
+    /// Returns the suffixes of files that the runtimes claim.
+    pub(crate) fn claims(&self) -> Claims {
+        Claims::of(self.runtimes.iter().flat_map(|runtime| &runtime.summary.suffixes))
     }
 
     /// Returns the known runtimes, by id.
@@ -314,6 +304,16 @@ impl Judge {
     #[must_use]
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
+    }
+}
+
+/// Returns a file for the judge. Its owner is not known, so it counts as root's.
+pub(crate) fn judged(path: &str, bytes: Vec<u8>, executable: bool) -> JudgedFile {
+    JudgedFile {
+        path: path.to_owned(),
+        bytes: Bytes(bytes),
+        mode: if executable { 0o755 } else { 0o644 },
+        trusted: true,
     }
 }
 

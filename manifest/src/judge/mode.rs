@@ -33,7 +33,7 @@ impl Judge {
             let message = format!("`handler`: expected module.function, found `{}`", node.value.text());
             let help =
                 "write the file's name without its suffix, a dot, and the name of the function in it: `main.handler`";
-            report.add(Some(&node.at), Diagnostic::error("bad-value", message).with_help(help));
+            report.error(Some(&node.at), "bad-value", message, help);
         }
         if let Some(mode) = mode {
             let says_so = "the manifest says so".to_owned();
@@ -44,8 +44,7 @@ impl Judge {
             let word = mode.value.text();
             if let Some(node) = named {
                 let message = format!("`handler` has no effect with `mode = \"{word}\"`, which runs the whole file");
-                let help = "remove one of the two";
-                report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+                report.impossible(Some(&node.at), message, "remove one of the two");
             }
             if word == "http" {
                 return Some(served(choice, file, own, says_so));
@@ -57,8 +56,7 @@ impl Judge {
             let Some(node) = own.get(table) else { continue };
             if named.is_some() {
                 let message = format!("`handler` and `[{table}]` exclude each other");
-                let help = "remove one of the two";
-                report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+                report.impossible(Some(&node.at), message, "remove one of the two");
             }
             let reason = format!("the manifest has `[{table}]`");
             return Some(match table {

@@ -1,12 +1,12 @@
 //! Reads the files of a directory that a manifest names: variables, and schemas of events and inputs.
 
 use super::Judge;
-use super::entry::shown;
+use super::entry::{find, shown};
 use crate::diagnostic::Diagnostic;
 use crate::function::payload_schema::{EVENT_MAX, INPUT_MAX, read};
 use crate::function::{Manifest, env_file};
 use crate::resolve::FunctionProblems;
-use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
+use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue, entries, place};
 use fnd_wire::plan::JudgeFunction;
 use std::collections::BTreeMap;
 
@@ -19,30 +19,20 @@ impl Judge {
         own: &TomlTable,
         report: &mut FunctionProblems<'_>,
     ) -> BTreeMap<String, String> {
-        let Some(node) = own
-            .get("env_file")
-            .or_else(|| self.configuration.defaults.get("env_file"))
-        else {
+        let defaults = &self.configuration.defaults;
+        let Some(node) = own.get("env_file").or_else(|| defaults.get("env_file")) else {
             return BTreeMap::new();
         };
         let name = node.value.text();
         if !function.form.is_tree() {
-            let problem = Diagnostic::error(
-                "impossible",
-                "`env_file` is only for the directory form (`NAME/function.toml`)",
-            );
-            report.add(
-                Some(&node.at),
-                problem.with_help("move the variables to `[env]`, or make the function a directory"),
-            );
+            let message = "`env_file` is only for the directory form (`NAME/function.toml`)";
+            let help = "move the variables to `[env]`, or make the function a directory";
+            report.impossible(Some(&node.at), message, help);
             return BTreeMap::new();
         }
-        let Some(file) = function.files.iter().find(|file| file.path == name) else {
-            let problem = Diagnostic::error(
-                "no-env-file",
-                format!("`env_file`: there is no file `{name}` in the {}", function.form.word()),
-            );
-            report.add(Some(&node.at), problem);
+        let Some(file) = find(function, &name) else {
+            let message = format!("`env_file`: there is no file `{name}` in the {}", function.form.word());
+            report.add(Some(&node.at), Diagnostic::error("no-env-file", message));
             return BTreeMap::new();
         };
         env_file::read(&shown(function, file), &file.bytes.0).unwrap_or_else(|problems| {
@@ -59,16 +49,9 @@ pub(super) fn read_schemas(
     own: &TomlTable,
     report: &mut FunctionProblems<'_>,
 ) {
-    let entries: &[TomlNode] = match own.get("event").map(|node| &node.value) {
-        Some(TomlValue::List(entries)) => entries,
-        _ => &[],
-    };
     for (number, subscription) in manifest.event.iter_mut().enumerate() {
         let Some(name) = &subscription.schema else { continue };
-        let at = match entries.get(number).map(|node| &node.value) {
-            Some(TomlValue::Table(keys)) => keys.get("schema").map(|node| &node.at),
-            _ => None,
-        };
+        let at = place(entries(own, "event").get(number), "schema");
         // fnd checks the data and opens no file of a function, so the manifest carries the schema.
         subscription.json_schema = schema_file(function, (name.as_str(), EVENT_MAX), at, report);
     }
@@ -103,10 +86,10 @@ fn schema_file(
     if !function.form.is_tree() {
         let message = "`schema` is only for the directory form (`NAME/function.toml`)";
         let help = "make the function a directory, with the schema beside its code";
-        report.add(at, Diagnostic::error("impossible", message).with_help(help));
+        report.impossible(at, message, help);
         return None;
     }
-    let Some(file) = function.files.iter().find(|file| file.path == name) else {
+    let Some(file) = find(function, name) else {
         let message = format!("`schema`: there is no file `{name}` in the {}", function.form.word());
         report.add(at, Diagnostic::error("no-schema", message));
         return None;

@@ -3,12 +3,12 @@
 
 use super::Judge;
 use super::build::BuildPlan;
-use crate::diagnostic::Diagnostic;
+use super::entry::MANIFEST;
 use crate::function::keys::SourceTable;
+use crate::function::route::Credentials;
 use crate::function::{BuildNetwork, HttpRoute};
 use crate::resolve::FunctionProblems;
-use crate::schema::pick::Pick;
-use crate::schema::tree::{TomlTable, TomlValue, find};
+use crate::schema::tree::{self, TomlTable, find};
 use fnd_wire::plan::{CodeLayout, JudgeFunction, PlannedBuild};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -47,38 +47,34 @@ impl Judge {
         let fetch = match fetch(&source) {
             Ok(fetch) => fetch,
             Err((key, message, help)) => {
-                let key = find(own, &format!("source.{key}"));
-                let problem = Diagnostic::error("bad-value", message).with_help(help);
-                report.add(Some(key.map_or(&node.at, |key| &key.at)), problem);
+                let written = find(own, &format!("source.{key}")).unwrap_or(node);
+                report.error(Some(&written.at), "bad-value", message, help);
                 return None;
             }
         };
         match &function.form {
             CodeLayout::Source => return Some((fetch.origin, None)),
             CodeLayout::Directory => {
-                let other = function.files.iter().find(|file| file.path != "function.toml");
-                if let Some(other) = other {
-                    let message = format!(
-                        "it has a source, and the directory has a file of its own: `{}`",
-                        other.path
-                    );
-                    let help = "remove `[source]`, or the file";
-                    report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+                if let Some(other) = function.files.iter().find(|file| file.path != MANIFEST) {
+                    let path = &other.path;
+                    let message = format!("it has a source, and the directory has a file of its own: `{path}`");
+                    report.impossible(Some(&node.at), message, "remove `[source]`, or the file");
                 }
             }
             CodeLayout::File | CodeLayout::Archive(_) | CodeLayout::Foreign(_) => {
                 let message = "`[source]` is only for a manifest without code beside it";
                 let help = "remove `[source]`, or the file with the code";
-                report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+                report.impossible(Some(&node.at), message, help);
             }
         }
-        let runtime = self.runtimes.iter().find(|runtime| runtime.fetch.is_some());
-        let Some((runtime, phase)) = runtime.and_then(|runtime| Some((runtime, runtime.fetch.as_ref()?))) else {
-            let problem = Diagnostic::error("no-runtime", "no runtime has a phase `fetch`, which `[source]` needs");
-            report.add(
-                Some(&node.at),
-                problem.with_help("the runtime `bash` that is shipped with fnd has it"),
-            );
+        let mut phases = self
+            .runtimes
+            .iter()
+            .filter_map(|runtime| Some((runtime, runtime.fetch.as_ref()?)));
+        let Some((runtime, phase)) = phases.next() else {
+            let message = "no runtime has a phase `fetch`, which `[source]` needs";
+            let help = "the runtime `bash` that is shipped with fnd has it";
+            report.error(Some(&node.at), "no-runtime", message, help);
             return None;
         };
         let task = BuildPlan {
@@ -104,13 +100,7 @@ impl Judge {
 
 /// Returns `[source]`.
 fn written(own: &TomlTable) -> Option<SourceTable> {
-    let TomlValue::Table(table) = &own.get("source")?.value else {
-        return None;
-    };
-    Some(SourceTable::read(Pick {
-        table,
-        keys: SourceTable::KEYS,
-    }))
+    Some(SourceTable::read(SourceTable::pick(tree::table(own, "source")?)))
 }
 
 /// Returns the route by which the server of a repository tells of pushes; `trusted`: whether root owns the manifest.
@@ -121,55 +111,42 @@ pub(super) fn push_route(
     report: &mut FunctionProblems<'_>,
 ) -> Option<HttpRoute> {
     let source = written(own)?;
-    let mut refuse = |key: &str, code, message: &str, help: &str| {
-        let at = find(own, key).or_else(|| own.get("source")).map(|node| &node.at);
-        report.add(at, Diagnostic::error(code, message).with_help(help));
-    };
-    let names_auth = find(own, "source.hook_auth").is_some();
-    if !source.hook {
-        if names_auth {
-            refuse(
-                "source.hook_auth",
-                "impossible",
-                "`hook_auth` has no effect without `hook = true`",
-                "add it",
-            );
-        }
-        return None;
-    }
-    if source.git.is_none() {
-        refuse(
-            "source.hook",
+    let auth = find(own, "source.hook_auth");
+    let hook = find(own, "source.hook").or_else(|| own.get("source"));
+    let (node, code, message, help) = if !source.hook {
+        let message = "`hook_auth` has no effect without `hook = true`";
+        (Some(auth?), "impossible", message, "add it")
+    } else if source.git.is_none() {
+        (
+            hook,
             "impossible",
             "`hook` is only for a source with `git`",
             "remove it",
-        );
-        return None;
-    }
-    if !names_auth {
+        )
+    } else if auth.is_none() {
+        let message = "`hook` needs `hook_auth`: who may have the code fetched";
         let help = "write `hook_auth = \"github:SECRET\"`, or another form of `auth` in `[[http]]`";
-        refuse(
-            "source.hook",
-            "missing-key",
-            "`hook` needs `hook_auth`: who may have the code fetched",
-            help,
-        );
-        return None;
-    }
-    if !trusted && !source.hook_auth.0.is_empty() {
+        (hook, "missing-key", message, help)
+    } else if !trusted && !source.hook_auth.0.is_empty() {
         let message = "only functions whose manifest belongs to root may name a secret";
-        refuse(
-            "source.hook_auth",
+        (
+            auth,
             "not-trusted",
             message,
             "let root own the file (`chown root:root`)",
-        );
-        return None;
-    }
-    Some(HttpRoute {
+        )
+    } else {
+        return Some(fetching_route(function, source.hook_auth));
+    };
+    report.error(node.map(|node| &node.at), code, message, help);
+    None
+}
+
+fn fetching_route(function: &JudgeFunction, auth: Credentials) -> HttpRoute {
+    HttpRoute {
         fetches: true,
-        ..HttpRoute::of_fnd(format!("{PUSH}{}", function.name.as_str()), source.hook_auth)
-    })
+        ..HttpRoute::of_fnd(format!("{PUSH}{}", function.name.as_str()), auth)
+    }
 }
 
 /// A mistake in `[source]`: its key, the message, and the help.
@@ -259,9 +236,7 @@ fn of_url(url: &str, source: &SourceTable) -> Result<Fetch, WrongSource> {
         let message = "`source.url` has a password, which everybody sees who may see the function".to_owned();
         return Err(("url", message, "use a server that needs none, or `git` with `key`"));
     }
-    let host = ["https://", "http://"]
-        .iter()
-        .find_map(|scheme| url.strip_prefix(scheme));
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
     let path = host.and_then(|rest| rest.split_once('/')).map(|(_, path)| path);
     let path = path.map(|path| path.split(['?', '#']).next().unwrap_or_default());
     let file = path.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
@@ -304,17 +279,12 @@ fn has_password(address: &str) -> bool {
 /// Says whether a text is a line of `known_hosts`, as of sshd(8): marker, hosts, type, key, comment.
 fn is_host_key(line: &str) -> bool {
     let mut words = line.split(' ').filter(|word| !word.starts_with('@'));
-    let hosts = words
-        .next()
-        .is_some_and(|hosts| !hosts.is_empty() && !hosts.starts_with('#'));
-    let is_key = |key: &str| {
-        // The shortest key, of the type ed25519, has 68 characters.
-        key.len() > 20
-            && key
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
-    };
-    hosts && words.next().is_some() && words.next().is_some_and(is_key) && !line.contains(char::is_control)
+    let is_host = |hosts: &str| !hosts.is_empty() && !hosts.starts_with('#');
+    let in_key = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
+    // The shortest key, of the type ed25519, has 68 characters.
+    let is_key = |key: &str| key.len() > 20 && key.bytes().all(in_key);
+    let has_host = words.next().is_some_and(is_host) && words.next().is_some();
+    has_host && words.next().is_some_and(is_key) && !line.contains(char::is_control)
 }
 
 fn has_control(text: &str) -> bool {
@@ -328,10 +298,7 @@ fn is_repository(git: &str) -> bool {
     if has_control(git) || git.contains("::") {
         return false;
     }
-    if let Some(rest) = ["https://", "ssh://"]
-        .iter()
-        .find_map(|scheme| git.strip_prefix(scheme))
-    {
+    if let Some(rest) = git.strip_prefix("https://").or_else(|| git.strip_prefix("ssh://")) {
         return of_host(rest);
     }
     if git.starts_with('/') {

@@ -1,30 +1,55 @@
 //! Checks the environment of a function: variables that fnd sets itself.
 
 use super::subject::{FunctionProblems, ResolvedSubject};
-use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::schema::pick::Pick;
+use crate::schema::tree::TomlPosition;
 use fnd_wire::plan::HANDLER_VARIABLES;
 use std::collections::BTreeMap;
 
-/// Variables that fnd sets itself; a manifest's value would have no effect.
-const RESERVED: [&str; 15] = [
+/// Names of the variables that functions get (docs/writing-functions.md). deno reads variables only by permission,
+/// and reading one of these must not fail.
+pub(crate) const GIVEN: [&str; 36] = [
+    "FND_FILE",
+    "FND_FUNCTION",
+    "FND_INVOCATION",
+    "FND_ATTEMPT",
+    "FND_POLL",
+    "FND_RUNTIME",
+    "FND_TRIGGER",
+    "FND_DEADLINE",
+    "FND_RESULT",
+    "FND_PREVIOUS",
+    "RUNTIME",
+    "TRACEPARENT",
+    "TRACESTATE",
+    "B3",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "LANG",
+    "TZ",
+    "PATH",
+    "STATE_DIRECTORY",
+    "CACHE_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
+    "SERVICE_BINDING_ROOT",
     "DATA",
     "SECURE_DATA",
     "KEPTN_CONTEXT",
     "CONTEXT",
     "SCRIPT",
     "CMD_ARGS",
-    "RUNTIME",
-    "TRACEPARENT",
-    "TRACESTATE",
-    "B3",
-    "TMPDIR",
-    "STATE_DIRECTORY",
-    "CACHE_DIRECTORY",
-    "CREDENTIALS_DIRECTORY",
-    "SERVICE_BINDING_ROOT",
+    "PORT",
+    "FND_SOCKET",
+    "FND_SOCKET_PATH",
+    "FND_WORKER_KEY",
 ];
+
+/// Variables among [`GIVEN`] that a manifest may set to another value.
+const REPLACEABLE: [&str; 8] = ["HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "PATH", "PORT"];
 
 /// The variables that fnd sets itself in one function.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +79,8 @@ impl ReservedVariables {
     /// Says whether fnd sets this variable.
     pub(super) fn has(self, name: &str) -> bool {
         let of_mode = self.mode == Mode::Handler && HANDLER_VARIABLES.contains(&name);
-        name.starts_with("FND_") || RESERVED.contains(&name) || of_mode || self.port && name == "PORT"
+        let is_given = GIVEN.contains(&name) && !REPLACEABLE.contains(&name);
+        name.starts_with("FND_") || is_given || of_mode || self.port && name == "PORT"
     }
 }
 
@@ -67,10 +93,13 @@ pub(super) fn check(
 ) {
     for name in env.keys().filter(|name| reserved.has(name)) {
         // A variable of `env_file` has no place in the manifest, so the key that names the file is shown.
-        let node = pick
-            .written(&format!("env.{name}"))
-            .or_else(|| pick.written("env_file"));
-        let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
-        report.add(node.map(|node| &node.at), problem.with_help("use another name"));
+        let at = pick.at(&format!("env.{name}")).or_else(|| pick.at("env_file"));
+        reserved_name(name, at, report);
     }
+}
+
+/// Reports the name of a variable that fnd sets itself.
+pub(super) fn reserved_name(name: &str, at: Option<&TomlPosition>, report: &mut FunctionProblems<'_>) {
+    let message = format!("the variable `{name}` is set by fnd itself");
+    report.error(at, "reserved", message, "use another name");
 }

@@ -1,11 +1,10 @@
 //! Checks the entries of `[[event]]`: what they exclude.
 
-use super::subject::{FunctionProblems, place, written};
-use crate::diagnostic::Diagnostic;
+use super::subject::FunctionProblems;
 use crate::function::Mode;
 use crate::function::keys::EventSubscription;
 use crate::function::route::RequestPlace;
-use crate::schema::tree::TomlTable;
+use crate::schema::tree::{TomlTable, entries, place};
 
 /// Reports what is wrong with the subscriptions; `own` is the manifest in which they are written.
 pub(super) fn check(
@@ -14,35 +13,24 @@ pub(super) fn check(
     mode: Mode,
     report: &mut FunctionProblems<'_>,
 ) {
-    let written = written(own, "event");
+    let written = entries(own, "event");
     for (number, subscription) in subscriptions.iter().enumerate() {
         let node = written.get(number);
         let mut wrong = |key: &str, code, message: String, help: &str| {
-            report.add(place(node, key), Diagnostic::error(code, message).with_help(help));
+            report.error(place(node, key), code, message, help);
         };
         let impossible = "impossible";
         if mode == Mode::Service {
             let message = "`[[event]]` has no effect on a service, which is kept running and never invoked".to_owned();
             wrong("type", impossible, message, "remove it");
         }
-        if subscription
-            .r#type
-            .find('*')
-            .is_some_and(|at| at + 1 < subscription.r#type.len())
-        {
-            let message = format!("`{}`: a `*` is only possible at the end of `type`", subscription.r#type);
-            wrong(
-                "type",
-                "bad-value",
-                message,
-                "match the rest with `when`: `{ \"header.ce-type\" = { matches = \"...\" } }`",
-            );
+        let kind = &subscription.r#type;
+        if kind.find('*').is_some_and(|at| at + 1 < kind.len()) {
+            let message = format!("`{kind}`: a `*` is only possible at the end of `type`");
+            let help = "match the rest with `when`: `{ \"header.ce-type\" = { matches = \"...\" } }`";
+            wrong("type", "bad-value", message, help);
         }
-        if subscription
-            .source
-            .as_deref()
-            .is_some_and(|source| source.contains('*'))
-        {
+        if subscription.source.iter().any(|source| source.contains('*')) {
             let message = "`source` is compared as it is, so a `*` in it matches no other text".to_owned();
             let help = "match with `when`: `{ \"header.ce-source\" = { matches = \"^shop/\" } }`";
             wrong("source", impossible, message, help);
@@ -57,8 +45,7 @@ pub(super) fn check(
             let message = format!("`key = \"{name}\"`: an event has only `body.NAME` and `header.ce-NAME`");
             wrong("key", impossible, message, HELP);
         }
-        let same = |other: &&EventSubscription| *other == subscription;
-        if subscriptions.iter().take(number).any(|other| same(&other)) {
+        if subscriptions.iter().take(number).any(|other| other == subscription) {
             let message = "two entries of `[[event]]` are the same".to_owned();
             wrong("type", "twice", message, "remove one of the two");
         }

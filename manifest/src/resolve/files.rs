@@ -1,11 +1,10 @@
 //! Checks the entries of `[[file]]`: directories that cannot be watched, and files that would start their function again.
 
-use super::subject::{FunctionProblems, place, written};
-use crate::diagnostic::Diagnostic;
+use super::subject::FunctionProblems;
 use crate::function::Mode;
 use crate::function::file::normal;
 use crate::function::keys::FileTrigger;
-use crate::schema::tree::TomlTable;
+use crate::schema::tree::{self, TomlTable, place};
 use std::path::Path;
 
 /// Directories whose files are not on a disk: the kernel reports no changes of them.
@@ -19,12 +18,10 @@ pub(super) fn check(
     (mode, code): (Mode, &str),
     report: &mut FunctionProblems<'_>,
 ) {
-    let written = written(own, "file");
+    let written = tree::entries(own, "file");
     for (number, entry) in entries.iter().enumerate() {
-        let node = written.get(number);
         for (key, message, help) in wrong(entry, mode, Path::new(code)) {
-            let problem = Diagnostic::error("impossible", message).with_help(help);
-            report.add(place(node, key), problem);
+            report.impossible(place(written.get(number), key), message, help);
         }
     }
 }
@@ -39,20 +36,14 @@ fn wrong(entry: &FileTrigger, mode: Mode, code: &Path) -> Vec<(&'static str, Str
     }
     let path = normal(Path::new(&entry.path));
     if path == Path::new("/") {
-        let message = "`/` cannot be watched: its files are those of the machine";
-        add(
-            "path",
-            message.to_owned(),
-            "name the directory into which the files come",
-        );
+        let message = "`/` cannot be watched: its files are those of the machine".to_owned();
+        add("path", message, "name the directory into which the files come");
     } else if KERNELS.iter().any(|kernel| path.starts_with(kernel)) {
         let message = format!("`{}` has no files whose changes could be seen", path.display());
         add("path", message, "name a directory on a disk");
     } else if contains(&path, entry.recursive, code) {
-        let message = format!(
-            "`{}` contains the function itself: each edit of it would run it",
-            path.display()
-        );
+        let path = path.display();
+        let message = format!("`{path}` contains the function itself: each edit of it would run it");
         add("path", message, "watch a directory that contains no functions");
     }
     for (key, action) in [("then", &entry.then), ("failed", &entry.failed)] {

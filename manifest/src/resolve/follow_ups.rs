@@ -1,10 +1,9 @@
 //! Checks `[hooks]` and `[alert]`: keys that cannot take effect. Whether the called functions exist is not known here.
 
 use super::subject::FunctionProblems;
-use crate::diagnostic::Diagnostic;
 use crate::function::{AlertOn, Manifest, Mode};
 use crate::schema::pick::Pick;
-use crate::schema::tree::TomlValue;
+use crate::schema::tree;
 use crate::settings::resolve::Configuration;
 
 /// Reports what cannot take effect. A table without keys is none.
@@ -15,18 +14,13 @@ pub(super) fn check(
     mode: Mode,
     report: &mut FunctionProblems<'_>,
 ) {
-    if let Some(TomlValue::Table(written)) = pick.written("alert").map(|node| &node.value)
-        && written.is_empty()
-    {
+    if tree::table(pick.table, "alert").is_some_and(|written| written.is_empty()) {
         manifest.alert = None;
     }
     let Some(alert) = &manifest.alert else { return };
     let mut wrong = |path: &str, message: &str, help: &str| {
-        let at = pick
-            .written(path)
-            .or_else(|| pick.written("alert"))
-            .map(|node| &node.at);
-        report.add(at, Diagnostic::error("impossible", message).with_help(help));
+        let at = pick.at(path).or_else(|| pick.at("alert"));
+        report.impossible(at, message, help);
     };
     if alert.call.is_none() && configuration.settings.alert.call.is_none() {
         wrong(

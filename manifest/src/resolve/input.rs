@@ -1,7 +1,6 @@
 //! Checks `[input]` and `mcp`: they are for functions that are called with a payload.
 
 use super::subject::FunctionProblems;
-use crate::diagnostic::Diagnostic;
 use crate::function::{Manifest, Mode};
 use crate::schema::tree::TomlTable;
 
@@ -15,8 +14,7 @@ pub(super) fn check(manifest: &mut Manifest, own: &TomlTable, mode: Mode, report
     };
     for (key, wrong) in [("input", input), ("mcp", mcp)] {
         if let (Some(wrong), Some(node)) = (wrong, own.get(key)) {
-            let problem = Diagnostic::error("impossible", format!("`{key}` has no effect on {wrong}"));
-            report.add(Some(&node.at), problem.with_help("remove it"));
+            report.impossible(Some(&node.at), format!("`{key}` has no effect on {wrong}"), "remove it");
         }
     }
     manifest.mcp &= mcp.is_none();

@@ -1,5 +1,4 @@
 //! Resolves checked tables to a [`Manifest`]: applies defaults, size and own keys, and finds impossible combinations.
-
 //!
 //! Files:
 //! - `environment`: variables that fnd sets itself
@@ -38,6 +37,7 @@ mod server;
 mod subject;
 mod widening;
 
+pub(crate) use environment::GIVEN;
 pub use subject::{FunctionProblems, ResolvedSubject};
 
 use crate::diagnostic::Diagnostic;
@@ -67,10 +67,7 @@ pub fn manifest(
         false => root_defaults::for_others(configuration),
     };
     let merged = merged((&defaults, own), configuration, report);
-    let pick = Pick {
-        table: &merged,
-        keys: Manifest::KEYS,
-    };
+    let pick = Manifest::pick(&merged);
     // The tables lack values with mistakes, so each key can be read: with its default, where its value is refused.
     let mut manifest = Manifest::read(pick);
     manifest.mode = subject.mode;
@@ -92,7 +89,7 @@ pub fn manifest(
     };
     // Where the machine cannot enforce a limit, only a function whose own manifest names the limit is refused: its
     // author relies on it.
-    if let Some(TomlValue::Table(asked)) = own.get("limits").map(|node| &node.value) {
+    if let Some(asked) = tree::table(own, "limits") {
         manifest.limits.asked = asked.keys().cloned().collect();
     }
     check_limits(&manifest.limits, pick, subject.runtime, report);
@@ -124,8 +121,8 @@ pub fn manifest(
     secrets::settle(&mut manifest, (pick, reserved), subject.trusted, report);
     manifest.service = server::service(pick, own, &subject, report);
     if let (Mode::Service, Some(node)) = (subject.mode, own.get("on_load")) {
-        let problem = Diagnostic::error("impossible", "`on_load` has no effect on a service, which always runs");
-        report.add(Some(&node.at), problem.with_help("remove it"));
+        let message = "`on_load` has no effect on a service, which always runs";
+        report.impossible(Some(&node.at), message, "remove it");
     }
     input::check(&mut manifest, own, subject.mode, report);
     routes::check(&manifest.http, own, &subject, report);
@@ -148,10 +145,7 @@ pub fn manifest(
 /// that a person sees these mistakes together with that.
 pub fn without_runtime(own: &TomlTable, configuration: &Configuration, report: &mut FunctionProblems<'_>) {
     let merged = merged((&configuration.defaults, own), configuration, report);
-    let pick = Pick {
-        table: &merged,
-        keys: Manifest::KEYS,
-    };
+    let pick = Manifest::pick(&merged);
     let mut manifest = Manifest::read(pick);
     settle_retry(&mut manifest.retry, pick, report);
     if let Some(poll) = &manifest.poll {
@@ -176,7 +170,7 @@ fn merged(
                 _ => report.add(Some(&size.at), unknown_size(&size.value.text(), &configuration.sizes)),
             }
         }
-        if let Some(TomlValue::Table(own)) = layer.get("limits").map(|node| &node.value) {
+        if let Some(own) = tree::table(layer, "limits") {
             tree::merge(&mut limits, own.clone());
         }
         tree::merge(&mut result, layer.clone());
@@ -187,41 +181,30 @@ fn merged(
         key: 0..0,
         value: 0..0,
     };
-    result.insert(
-        "limits".to_owned(),
-        TomlNode {
-            at,
-            value: TomlValue::Table(limits),
-        },
-    );
+    let value = TomlValue::Table(limits);
+    result.insert("limits".to_owned(), TomlNode { at, value });
     result
 }
 
 fn check_limits(limits: &LimitKeys, pick: Pick<'_>, runtime: &Runtime, report: &mut FunctionProblems<'_>) {
-    let at = |name: &str| pick.written(&format!("limits.{name}")).map(|node| &node.at);
+    let at = |name: &str| pick.at(&format!("limits.{name}"));
     let id = &runtime.summary.id;
+    let memory = units::print_size(limits.memory);
     if limits.memory < runtime.memory_floor {
-        let floor = units::print_size(runtime.memory_floor);
-        let message = format!(
-            "`limits.memory` is {}, less than runtime `{id}` needs",
-            units::print_size(limits.memory)
-        );
-        let help = format!("give it at least `\"{floor}\"`");
-        report.add(at("memory"), Diagnostic::error("impossible", message).with_help(help));
+        let message = format!("`limits.memory` is {memory}, less than runtime `{id}` needs");
+        let help = format!("give it at least `\"{}\"`", units::print_size(runtime.memory_floor));
+        report.impossible(at("memory"), message, help);
     }
     if limits.pids < runtime.pids_floor {
         let message = format!("`limits.pids` is {}, less than runtime `{id}` needs", limits.pids);
         let help = format!("give it at least {}", runtime.pids_floor);
-        report.add(at("pids"), Diagnostic::error("impossible", message).with_help(help));
+        report.impossible(at("pids"), message, help);
     }
     if let Some(high) = limits.memory_high.filter(|high| *high > limits.memory) {
-        let (high, memory) = (units::print_size(high), units::print_size(limits.memory));
+        let high = units::print_size(high);
         let message =
             format!("`limits.memory_high` is {high}, more than `limits.memory` ({memory}): it would never be reached");
-        report.add(
-            at("memory_high"),
-            Diagnostic::error("impossible", message).with_help("set it below `memory`"),
-        );
+        report.impossible(at("memory_high"), message, "set it below `memory`");
     }
     if let (Some(timeout), Some(deadline)) = (limits.timeout, limits.deadline)
         && deadline < timeout
@@ -235,13 +218,6 @@ fn check_limits(limits: &LimitKeys, pick: Pick<'_>, runtime: &Runtime, report: &
         );
         report.add(at("deadline"), Diagnostic::warning(Warning::Pointless, message));
     }
-    debug_assert!(
-        limits
-            .asked
-            .iter()
-            .all(|name| LimitKeys::KEYS.iter().any(|key| key.name == name)),
-        "only known keys are kept"
-    );
 }
 
 fn settle_retry(retry: &mut RetryKeys, pick: Pick<'_>, report: &mut FunctionProblems<'_>) {
@@ -252,8 +228,7 @@ fn settle_retry(retry: &mut RetryKeys, pick: Pick<'_>, report: &mut FunctionProb
         if max_interval < interval {
             let (max, interval) = (units::print_duration(max_interval), units::print_duration(interval));
             let message = format!("`retry.max_interval` is {max}, less than `retry.interval` ({interval})");
-            let help = format!("set it to `\"{interval}\"` or more");
-            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+            report.impossible(Some(&node.at), message, format!("set it to `\"{interval}\"` or more"));
         }
     } else {
         // A manifest with ten minutes between attempts does not mean the default limit of five.
@@ -267,9 +242,8 @@ fn check_poll(poll: &PollKeys, pick: Pick<'_>, report: &mut FunctionProblems<'_>
     if poll.until < poll.repeat {
         let (repeat, until) = (units::print_duration(poll.repeat), units::print_duration(poll.until));
         let message = format!("`poll.until` of {until} is shorter than `poll.repeat` of {repeat}");
-        let node = pick.written("poll.until").or_else(|| pick.written("poll.repeat"));
-        let problem = Diagnostic::error("impossible", message).with_help(format!("set it to `\"{repeat}\"` or more"));
-        report.add(node.map(|node| &node.at), problem);
+        let at = pick.at("poll.until").or_else(|| pick.at("poll.repeat"));
+        report.impossible(at, message, format!("set it to `\"{repeat}\"` or more"));
     }
 }
 
@@ -288,12 +262,10 @@ fn settle_build(
         build.system_packages = false;
         // In `[defaults]` it is meant for the functions that can have it.
         if let Some(node) = tree::find(own, "build.system_packages") {
-            let message = format!(
-                "`build.system_packages` has no effect with runtime `{}`",
-                runtime.summary.id
-            );
+            let id = &runtime.summary.id;
+            let message = format!("`build.system_packages` has no effect with runtime `{id}`");
             let help = "remove it: only functions in Python can have it";
-            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+            report.impossible(Some(&node.at), message, help);
         }
     }
 }
@@ -309,10 +281,7 @@ fn permissions(
         if let Some(node) = own.get("permissions") {
             let id = &runtime.summary.id;
             let message = format!("`permissions` has no effect for runtime `{id}`: only deno has permissions");
-            report.add(
-                Some(&node.at),
-                Diagnostic::error("impossible", message).with_help("remove it"),
-            );
+            report.impossible(Some(&node.at), message, "remove it");
         }
         return Vec::new();
     }

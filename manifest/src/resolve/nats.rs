@@ -1,11 +1,10 @@
 //! Checks the entries of `[[nats]]`: what they exclude, and what cannot work.
 
-use super::subject::{FunctionProblems, place, written};
-use crate::diagnostic::Diagnostic;
+use super::subject::FunctionProblems;
 use crate::function::nats::{AckMode, DeliverFrom, overlaps};
 use crate::function::route::RequestPlace;
 use crate::function::{Manifest, Mode, NatsTrigger, RetryOn};
-use crate::schema::tree::{TomlNode, TomlTable, TomlValue};
+use crate::schema::tree::{TomlNode, TomlTable, entries, place};
 use crate::settings::NatsSettings;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
@@ -36,11 +35,11 @@ pub(super) fn check(
     report: &mut FunctionProblems<'_>,
 ) {
     let of_events = settings.and_then(|settings| settings.stream.as_deref());
-    let nodes = written(own, "nats");
+    let nodes = entries(own, "nats");
     for (number, entry) in manifest.nats.iter().enumerate() {
         let node = nodes.get(number);
         let mut wrong = |key: &str, code, (message, help): (String, &str)| {
-            report.add(place(node, key), Diagnostic::error(code, message).with_help(help));
+            report.error(place(node, key), code, message, help);
         };
         if mode == Mode::Service {
             let message = "`[[nats]]` has no effect on a service, which is kept running and never invoked".to_owned();
@@ -52,10 +51,7 @@ pub(super) fn check(
                 "add `[events.nats]` with `servers = [\"nats://HOST:4222\"]` to fnd.toml, then run `fndctl reload`";
             wrong("subject", "impossible", (message, help));
         }
-        for (key, message, help) in excluded(entry, node) {
-            wrong(key, "impossible", (message, help));
-        }
-        for (key, message, help) in times(entry, manifest) {
+        for (key, message, help) in excluded(entry, node).into_iter().chain(times(entry, manifest)) {
             wrong(key, "impossible", (message, help));
         }
         if let Some(stream) = entry.stream.as_deref().filter(|stream| of_events == Some(*stream)) {
@@ -86,12 +82,9 @@ type Wrong = (&'static str, String, &'static str);
 fn excluded(entry: &NatsTrigger, node: Option<&TomlNode>) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     if entry.reply {
-        let is_written = |key: &str| match node.map(|node| &node.value) {
-            Some(TomlValue::Table(table)) => table.contains_key(key),
-            _ => false,
-        };
-        let written = OF_STREAMS.into_iter().filter(|key| is_written(key));
-        wrong.extend(written.map(|key| {
+        let table = node.and_then(|node| node.value.as_table());
+        let is_written = |key: &&str| table.is_some_and(|table| table.contains_key(*key));
+        wrong.extend(OF_STREAMS.into_iter().filter(is_written).map(|key| {
             let message =
                 format!("`{key}` has no effect with `reply`: a request is in no stream, and its answer is its end");
             (key, message, "remove one of the two")
@@ -129,18 +122,15 @@ fn excluded(entry: &NatsTrigger, node: Option<&TomlNode>) -> Vec<Wrong> {
 }
 
 /// Returns what the times of an entry exclude.
-fn times(entry: &NatsTrigger, manifest: &Manifest) -> Vec<Wrong> {
+fn times(entry: &NatsTrigger, manifest: &Manifest) -> Option<Wrong> {
     if entry.reply {
-        return Vec::new();
+        return None;
     }
     let least = print_duration(ACK_WAIT_LEAST);
     if entry.ack_wait < ACK_WAIT_LEAST {
         let message = format!("`ack_wait` is {}, less than {least}", print_duration(entry.ack_wait));
-        return vec![(
-            "ack_wait",
-            message,
-            "the server would deliver messages again while they run: set it to 2s or more",
-        )];
+        let help = "the server would deliver messages again while they run: set it to 2s or more";
+        return Some(("ack_wait", message, help));
     }
     let grace = manifest.limits.grace;
     let rest = grace.saturating_add(LEASE_MARGIN);
@@ -153,9 +143,9 @@ fn times(entry: &NatsTrigger, manifest: &Manifest) -> Vec<Wrong> {
             print_duration(grace),
             print_duration(LEASE_MARGIN),
         );
-        return vec![("ack_wait", message, "raise `ack_wait`, or lower `limits.grace`")];
+        return Some(("ack_wait", message, "raise `ack_wait`, or lower `limits.grace`"));
     }
-    Vec::new()
+    None
 }
 
 /// Returns what two entries of a function have in common that they must not.

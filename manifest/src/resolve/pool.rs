@@ -1,7 +1,6 @@
 //! Resolves `[pool]`: the number of workers, limited by what the function's memory can hold.
 
 use super::subject::{FunctionProblems, ResolvedSubject};
-use crate::diagnostic::Diagnostic;
 use crate::function::{Isolation, Manifest, Mode, PoolKeys};
 use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::constant;
@@ -43,7 +42,7 @@ pub(super) fn pool(
             );
             let needed = print_size(floor.saturating_mul(replicas.into()));
             let help = format!("set it to {fit} or less, or `limits.memory` to `\"{needed}\"` or more");
-            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+            report.impossible(Some(&node.at), message, help);
         }
         return PoolKeys {
             max: replicas,
@@ -57,7 +56,7 @@ pub(super) fn pool(
     let alone = asked.isolation == Isolation::Invocation;
     let mut refuse = |path: &str, wrong: bool, message: String, help: String| {
         if let Some(node) = find(own, path).filter(|_| wrong) {
-            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+            report.impossible(Some(&node.at), message, help);
         }
     };
     let id = &subject.runtime.summary.id;
@@ -114,8 +113,7 @@ fn of_script(
         if let Some(node) = find(own, path).filter(|node| changes(path, node)) {
             let message =
                 format!("`{path}` is only for handlers and HTTP programs: a script has one process for each attempt");
-            let help = "remove it, or write the code as a handler";
-            report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+            report.impossible(Some(&node.at), message, "remove it, or write the code as a handler");
         }
     }
     // Work that runs once per content, or at times, must not run several times at once unless the manifest asks for it.

@@ -1,7 +1,6 @@
 //! Checks `[queue]`: the group must be one of `fnd.toml`, and `per_key` needs `key`.
 
 use super::subject::FunctionProblems;
-use crate::diagnostic::Diagnostic;
 use crate::function::QueueKeys;
 use crate::schema::pick::Pick;
 use crate::schema::tree::{TomlTable, find};
@@ -22,13 +21,12 @@ pub(super) fn check(
         && let Some(problem) = unknown_group(group, &groups)
     {
         let goes_on = "a release that serves goes on, with one attempt of the group at once";
-        let at = pick.written("queue.group").map(|node| &node.at);
-        report.add(at, problem.with_note(goes_on));
+        report.add(pick.at("queue.group"), problem.with_note(goes_on));
     }
     // In `[defaults]` it is for the functions that have a key.
     if let (None, Some(node)) = (&queue.key, find(own, "queue.per_key")) {
         let message = "`queue.per_key` counts the runs with the same value of `queue.key`, and there is no `key`";
         let help = "add `key = \"body.NAME\"`, or remove `per_key`; `[pool] max` bounds all runs of the function";
-        report.add(Some(&node.at), Diagnostic::error("impossible", message).with_help(help));
+        report.impossible(Some(&node.at), message, help);
     }
 }

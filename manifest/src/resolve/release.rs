@@ -1,7 +1,6 @@
 //! Checks `[release]`: where calls cannot be shared, `canary` is refused.
 
 use super::subject::{FunctionProblems, ResolvedSubject};
-use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::function::keys::ReleaseRules;
 use crate::schema::tree::{TomlTable, find};
@@ -27,6 +26,5 @@ pub(super) fn check(
     } else {
         "remove it"
     };
-    let problem = Diagnostic::error("impossible", format!("`canary` is impossible here: {why}"));
-    report.add(Some(&node.at), problem.with_help(help));
+    report.impossible(Some(&node.at), format!("`canary` is impossible here: {why}"), help);
 }

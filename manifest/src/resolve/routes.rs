@@ -1,11 +1,10 @@
 //! Checks the routes of a function: what they exclude, and what only root's files may name.
 
 use super::subject::{FunctionProblems, ResolvedSubject};
-use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::function::keys::HttpRoute;
 use crate::function::route::{Per, Response};
-use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
+use crate::schema::tree::{TomlTable, TomlValue, entries, place};
 use std::collections::BTreeMap;
 
 /// The path that answers whether fnd serves.
@@ -18,15 +17,12 @@ pub(super) fn check(
     subject: &ResolvedSubject<'_>,
     report: &mut FunctionProblems<'_>,
 ) {
-    let written: &[TomlNode] = match own.get("http").map(|node| &node.value) {
-        Some(TomlValue::List(items)) => items,
-        _ => &[],
-    };
+    let written = entries(own, "http");
     let mut taken = BTreeMap::new();
     for (number, route) in routes.iter().enumerate() {
         let node = written.get(number);
         let mut wrong = |key: &str, code, message: String, help: &str| {
-            report.add(place(node, key), Diagnostic::error(code, message).with_help(help));
+            report.error(place(node, key), code, message, help);
         };
         let impossible = "impossible";
         if subject.mode == Mode::Service {
@@ -37,28 +33,21 @@ pub(super) fn check(
             let message = format!("the path `{HEALTH}` is fnd's own: it says whether fnd serves");
             wrong("path", "reserved", message, "use another path");
         }
-        if let Some(TomlValue::List(items)) = find(node, "auth").map(|node| &node.value)
+        let auth = node.and_then(|node| node.value.as_table()?.get("auth"));
+        if let Some(TomlValue::List(items)) = auth.map(|node| &node.value)
             // `none` in a list is no credential and so was dropped: then the numbers differ.
             && items.len() != route.auth.0.len().max(1)
         {
             let message = "a list in `auth` has at least one credential, and `none` is not one".to_owned();
-            wrong(
-                "auth",
-                impossible,
-                message,
-                "write `auth = \"none\"` if everybody may call",
-            );
+            let help = "write `auth = \"none\"` if everybody may call";
+            wrong("auth", impossible, message, help);
         }
         if let Some(credential) = route.auth.0.first().filter(|_| !subject.trusted) {
             let secret = &credential.secret;
             let message =
                 format!("only functions whose code and manifest belong to root may name a secret (`{secret}`)");
-            wrong(
-                "auth",
-                "not-trusted",
-                message,
-                "let root own the files (`chown root:root`)",
-            );
+            let help = "let root own the files (`chown root:root`)";
+            wrong("auth", "not-trusted", message, help);
         }
         if route.response == Response::Cgi && subject.mode != Mode::Script {
             let mode = subject.mode.as_str();
@@ -88,12 +77,8 @@ pub(super) fn check(
             }
         }
         if route.per == Per::Ip && route.rate.is_none() {
-            wrong(
-                "per",
-                impossible,
-                "`per` has no effect without `rate`".to_owned(),
-                "add `rate`, or remove `per`",
-            );
+            let message = "`per` has no effect without `rate`".to_owned();
+            wrong("per", impossible, message, "add `rate`, or remove `per`");
         }
         let pattern = shape(&route.path);
         for method in &route.methods {
@@ -127,16 +112,4 @@ fn shape(path: &str) -> String {
         fixed => fixed,
     });
     segments.collect::<Vec<_>>().join("/")
-}
-
-/// Returns where a key of a route is written; the route itself where the key is not.
-fn place<'a>(route: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlPosition> {
-    Some(&find(route, key).or(route)?.at)
-}
-
-fn find<'a>(route: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlNode> {
-    match &route?.value {
-        TomlValue::Table(table) => table.get(key),
-        _ => None,
-    }
 }

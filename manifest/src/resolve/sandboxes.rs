@@ -7,7 +7,7 @@ use crate::function::network::Network;
 use crate::function::sandbox::{Profile, is_within};
 use crate::function::{Listen, Manifest, SandboxKeys};
 use crate::schema::pick::Pick;
-use crate::schema::tree::{TomlPosition, TomlTable, TomlValue, find};
+use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue, find};
 use crate::settings::resolve::Configuration;
 use crate::settings::{Missing, UserSettings};
 use crate::warning::Warning;
@@ -86,42 +86,29 @@ fn item<'a>(pick: Pick<'a>, key: &str, number: usize) -> Option<&'a TomlPosition
     }
 }
 
-fn impossible(message: String, help: impl Into<String>) -> Diagnostic {
-    Diagnostic::error("impossible", message).with_help(help)
-}
-
 /// The names of Debian for the id that the spawner refuses, also if `[users] allow` has them.
 const NOBODY: [&str; 2] = ["nobody", "nogroup"];
 
 fn check_users(sandbox: &SandboxKeys, pick: Pick<'_>, users: &UserSettings, report: &mut FunctionProblems<'_>) {
-    let user = sandbox.user.iter().map(|user| ("user", user));
-    for (what, name) in user.chain(sandbox.groups.iter().map(|group| ("group", group))) {
-        let key = if what == "user" {
-            "sandbox.user"
-        } else {
-            "sandbox.groups"
-        };
-        let at = pick.written(key).map(|node| &node.at);
-        let allowed = if name == "root" {
-            users.allow_root
-        } else {
-            users.allow.contains(name)
-        };
+    let (user, groups) = (pick.at("sandbox.user"), pick.at("sandbox.groups"));
+    let user = sandbox.user.iter().map(|name| ("user", name, user));
+    for (what, name, at) in user.chain(sandbox.groups.iter().map(|name| ("group", name, groups))) {
+        let is_root = name == "root";
+        let allowed = is_root && users.allow_root || !is_root && users.allow.contains(name);
         if name.bytes().all(|b| b.is_ascii_digit()) || name.contains('/') {
             let message = format!("expected the name of a {what}, found `{name}`");
             report.add(at, Diagnostic::error("bad-value", message));
         } else if NOBODY.contains(&name.as_str()) {
             let message = format!("the {what} `{name}` is never given to a function");
             let help = "leave it out: a function has a user and a group of its own, which have no more rights";
-            report.add(at, Diagnostic::error("not-allowed", message).with_help(help));
+            report.error(at, "not-allowed", message, help);
         } else if !allowed {
-            let help = if name == "root" {
-                "set `allow_root = true` in `[users]` of `fnd.toml`".to_owned()
-            } else {
-                format!("add `{name}` to `allow` in `[users]` of `fnd.toml`")
+            let help = match is_root {
+                true => "set `allow_root = true` in `[users]` of `fnd.toml`".to_owned(),
+                false => format!("add `{name}` to `allow` in `[users]` of `fnd.toml`"),
             };
             let message = format!("the {what} `{name}` is not allowed for functions");
-            report.add(at, Diagnostic::error("not-allowed", message).with_help(help));
+            report.error(at, "not-allowed", message, help);
         }
     }
 }
@@ -134,7 +121,7 @@ fn check_counts(manifest: &Manifest, pick: Pick<'_>, trusted: bool, report: &mut
         Network::Connect(ports) => ports.len(),
         _ => 0,
     };
-    let at = |key: &str| pick.written(&format!("sandbox.{key}")).map(|node| &node.at);
+    let at = |key: &str| pick.at(&format!("sandbox.{key}"));
     for (key, count) in [
         ("read_only", shown.read_only.len()),
         ("read_write", shown.read_write.len()),
@@ -145,18 +132,12 @@ fn check_counts(manifest: &Manifest, pick: Pick<'_>, trusted: bool, report: &mut
         if count > PATHS_MAX {
             let from = if at(key).is_none() { " from `[[file]]`" } else { "" };
             let message = format!("`sandbox.{key}` has {count} entries{from}; at most {PATHS_MAX} are possible");
-            report.add(
-                at(key),
-                impossible(message, "name a directory that contains several of them"),
-            );
+            report.impossible(at(key), message, "name a directory that contains several of them");
         }
     }
     if matches!(&sandbox.network, Network::Connect(ports) if ports.is_empty()) {
-        let message = "`sandbox.network` names no port".to_owned();
-        report.add(
-            at("network"),
-            impossible(message, "name one such as `connect:443`, or write `\"none\"`"),
-        );
+        let help = "name one such as `connect:443`, or write `\"none\"`";
+        report.impossible(at("network"), "`sandbox.network` names no port", help);
     }
 }
 
@@ -166,31 +147,31 @@ fn check_paths(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProblem
     for (key, paths) in [("read_only", &sandbox.read_only), ("read_write", &sandbox.read_write)] {
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| sandbox.hide.contains(path)) {
             let message = format!("`{path}` is both in `sandbox.hide` and in `sandbox.{key}`");
-            report.add(item(pick, key, number), impossible(message, "remove one of the two"));
+            report.impossible(item(pick, key, number), message, "remove one of the two");
         }
     }
     for (number, path) in sandbox.read_write.iter().enumerate() {
         let at = item(pick, "read_write", number);
         if sandbox.read_only.contains(path) {
             let message = format!("`{path}` is both in `sandbox.read_only` and in `sandbox.read_write`");
-            report.add(at, impossible(message, "remove one of the two"));
+            report.impossible(at, message, "remove one of the two");
         }
         if is_within(path, &["/proc", "/sys"]) {
             let message = format!("`{path}` belongs to the kernel: no function may write to it");
-            report.add(at, impossible(message, "remove it"));
+            report.impossible(at, message, "remove it");
         }
     }
     for file in &manifest.file {
         let directory = file.directory();
         if let Some(number) = sandbox.hide.iter().position(|path| *path == directory) {
             let message = format!("`sandbox.hide` hides `{directory}`, which `[[file]]` watches");
-            report.add(item(pick, "hide", number), impossible(message, "remove one of the two"));
+            report.impossible(item(pick, "hide", number), message, "remove one of the two");
         }
         let same = |path: &String| file.acts() && *path == directory;
         if let Some(number) = sandbox.read_only.iter().position(same) {
             let message = format!("`{directory}` is read-only, but `[[file]]` moves or deletes its files");
             let help = "move it from `read_only` to `read_write`";
-            report.add(item(pick, "read_only", number), impossible(message, help));
+            report.impossible(item(pick, "read_only", number), message, help);
         }
     }
 }
@@ -216,7 +197,7 @@ fn check_network(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProbl
         "with `sandbox.network = \"{}\"` fnd cannot reach the port of the program, which lies in another network",
         node.value.text()
     );
-    report.add(Some(&node.at), impossible(message, help));
+    report.impossible(Some(&node.at), message, help);
 }
 
 /// Warns of keys that the function's own manifest sets although its profile hides nothing.
@@ -231,25 +212,21 @@ fn check_effect(manifest: &Manifest, own: &TomlTable, report: &mut FunctionProbl
         "sandbox.proc",
         "limits.tmp",
     ];
-    let is_empty = |value: &TomlValue| matches!(value, TomlValue::List(items) if items.is_empty());
+    let has_value = |node: &&TomlNode| !matches!(&node.value, TomlValue::List(items) if items.is_empty());
     // Nothing is hidden without a sandbox. What the other keys ask for is there anyway, so they are only pointless; a
     // place that `hide` names would be open although the manifest says the opposite.
-    if let Some(node) = find(own, "sandbox.hide").filter(|node| !is_empty(&node.value)) {
-        let message = "`sandbox.hide` hides nothing with the profile `off`".to_owned();
-        report.add(
-            Some(&node.at),
-            impossible(message, "write `profile = \"standard\"` or `\"strict\"`, or remove it"),
-        );
+    if let Some(node) = find(own, "sandbox.hide").filter(has_value) {
+        let message = "`sandbox.hide` hides nothing with the profile `off`";
+        let help = "write `profile = \"standard\"` or `\"strict\"`, or remove it";
+        report.impossible(Some(&node.at), message, help);
     }
     for path in without {
-        if let Some(node) = find(own, path).filter(|node| !is_empty(&node.value)) {
+        if let Some(node) = find(own, path).filter(has_value) {
             let message =
                 format!("`{path}` has no effect with the profile `off`: the function sees the machine as it is");
-            let problem = Diagnostic::warning(Warning::Pointless, message);
-            report.add(
-                Some(&node.at),
-                problem.with_help("remove it, or name another `profile`"),
-            );
+            let help = "remove it, or name another `profile`";
+            let problem = Diagnostic::warning(Warning::Pointless, message).with_help(help);
+            report.add(Some(&node.at), problem);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Checks the schedules of a function: lines of cron that come some time, zones that exist, keys that exclude each other.
 
-use super::subject::{FunctionProblems, ResolvedSubject, place, written};
+use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::cron::{self, Cron};
 use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::function::keys::Schedule;
-use crate::schema::tree::TomlTable;
+use crate::schema::tree::{TomlTable, entries, place};
 use crate::warning::Warning;
 use fnd_wire::units::print_duration;
 use jiff::tz::TimeZone;
@@ -17,12 +17,11 @@ pub(super) fn check(
     subject: &ResolvedSubject<'_>,
     report: &mut FunctionProblems<'_>,
 ) {
-    let written = written(own, "schedule");
+    let written = entries(own, "schedule");
     for (number, schedule) in schedules.iter().enumerate() {
         let node = written.get(number);
         for (key, message, help) in wrong(schedule, subject.mode) {
-            let problem = Diagnostic::error("impossible", message).with_help(help);
-            report.add(place(node, key), problem);
+            report.impossible(place(node, key), message, help);
         }
         if let Some((message, help)) = schedule.cron.as_deref().and_then(each_second) {
             let problem = Diagnostic::warning(Warning::EachSecond, message).with_help(help);
@@ -48,18 +47,15 @@ fn wrong(schedule: &Schedule, mode: Mode) -> Vec<(&'static str, String, String)>
         add("catch_up", message, "remove it");
     }
     match (&schedule.cron, schedule.every) {
-        (None, None) if schedule.at.is_some() => {}
-        (None, None) => add(
-            "cron",
-            "the schedule says neither `cron` nor `every`",
-            "write `cron = \"0 3 * * *\"` for every night at three, `every = \"30s\"`, or `at = \"boot\"`",
-        ),
-        (Some(_), Some(_)) => add(
-            "every",
-            "`every` and `cron` exclude each other",
-            "remove one of the two",
-        ),
-        (None, Some(_)) => {}
+        (None, None) if schedule.at.is_none() => {
+            let help = "write `cron = \"0 3 * * *\"` for every night at three, `every = \"30s\"`, or `at = \"boot\"`";
+            add("cron", "the schedule says neither `cron` nor `every`", help);
+        }
+        (Some(_), Some(_)) => {
+            let message = "`every` and `cron` exclude each other";
+            add("every", message, "remove one of the two");
+        }
+        (None, _) => {}
         (Some(line), None) => {
             if let Err((message, help)) = comes(line) {
                 add("cron", &message, &help);
@@ -71,11 +67,8 @@ fn wrong(schedule: &Schedule, mode: Mode) -> Vec<(&'static str, String, String)>
             add("timezone", "`timezone` is for `cron`; `every` counts time", "remove it");
         } else if cron::zone(zone).is_none() {
             let message = format!("no time zone has the name `{zone}`");
-            add(
-                "timezone",
-                &message,
-                "use a name such as `Europe/Berlin` or `UTC` (`timedatectl list-timezones`)",
-            );
+            let help = "use a name such as `Europe/Berlin` or `UTC` (`timedatectl list-timezones`)";
+            add("timezone", &message, help);
         }
     }
     if let Some(every) = schedule.every.filter(|every| *every <= schedule.jitter) {

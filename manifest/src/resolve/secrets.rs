@@ -1,11 +1,10 @@
 //! Settles secrets and service bindings: their names, and the variables that they are in.
 
-use super::environment::ReservedVariables;
+use super::environment::{ReservedVariables, reserved_name};
 use super::subject::FunctionProblems;
 use crate::diagnostic::Diagnostic;
 use crate::function::Manifest;
 use crate::schema::pick::Pick;
-use crate::schema::tree::TomlPosition;
 use fnd_wire::plan::MAPPED_MAX;
 use fnd_wire::trust::is_secret;
 
@@ -23,48 +22,39 @@ pub(super) fn settle(
         mapped.variable = true;
     }
     for (name, mapped) in &manifest.secrets {
-        let at = at(pick, &format!("secrets.{name}"));
+        let at = pick.at(&format!("secrets.{name}"));
         if !is_secret(&mapped.secret) {
             report.add(at, bad_name("a secret", &mapped.secret));
         }
         if manifest.env.contains_key(name) {
-            let problem = Diagnostic::error("impossible", format!("`{name}` is both in `[env]` and in `secrets`"));
-            report.add(at, problem.with_help("remove one of the two"));
+            let message = format!("`{name}` is both in `[env]` and in `secrets`");
+            report.impossible(at, message, "remove one of the two");
         }
         // `[env]` must not set `SECURE_DATA`, because fnd does; fnd sets it to this very secret.
         if name != SECURE_DATA && mapped.variable && reserved.has(name) {
-            let problem = Diagnostic::error("reserved", format!("the variable `{name}` is set by fnd itself"));
-            report.add(at, problem.with_help("use another name"));
+            reserved_name(name, at, report);
         }
     }
     manifest.bindings.sort();
     manifest.bindings.dedup();
     for name in manifest.bindings.iter().filter(|name| !is_secret(name)) {
-        report.add(at(pick, "bindings"), bad_name("a service binding", name));
+        report.add(pick.at("bindings"), bad_name("a service binding", name));
     }
     for (key, count) in [
         ("secrets", manifest.secrets.len()),
         ("bindings", manifest.bindings.len()),
     ] {
-        let at = at(pick, key);
+        let at = pick.at(key);
         if count > MAPPED_MAX {
             let message = format!("`{key}` has {count} entries; at most {MAPPED_MAX} are possible");
-            report.add(
-                at,
-                Diagnostic::error("impossible", message).with_help("keep several values in one secret"),
-            );
+            report.impossible(at, message, "keep several values in one secret");
         }
         // Otherwise everybody who may save or upload a function could read every secret.
         if count > 0 && !trusted {
             let message = format!("`{key}` is only for functions whose code and manifest belong to root");
-            let problem = Diagnostic::error("not-allowed", message);
-            report.add(at, problem.with_help("run `chown root` for code and manifest"));
+            report.error(at, "not-allowed", message, "run `chown root` for code and manifest");
         }
     }
-}
-
-fn at<'a>(pick: Pick<'a>, path: &str) -> Option<&'a TomlPosition> {
-    pick.written(path).map(|node| &node.at)
 }
 
 fn bad_name(what: &str, name: &str) -> Diagnostic {

@@ -2,10 +2,10 @@
 //! running).
 
 use super::subject::{FunctionProblems, ResolvedSubject};
-use crate::diagnostic::Diagnostic;
 use crate::function::{HttpServer, Listen, Mode, PoolKeys, ServiceKeys};
 use crate::schema::pick::Pick;
 use crate::schema::tree::{TomlTable, find};
+use fnd_wire::plan::stop_signal_number;
 
 /// Returns the `[http_server]` table; absent in other modes, where a written table is an error.
 pub(super) fn http_server(
@@ -18,9 +18,7 @@ pub(super) fn http_server(
         return None;
     }
     let mut impossible = |path: &str, message: String, help: &str| {
-        let node = find(own, path);
-        let problem = Diagnostic::error("impossible", message).with_help(help);
-        report.add(node.map(|node| &node.at), problem);
+        report.impossible(find(own, path).map(|node| &node.at), message, help);
     };
     let port: Option<u16> = pick.get("http_server.port");
     if pick.written("http_server.listen").is_some() && port.is_some() {
@@ -74,23 +72,25 @@ pub(super) fn service(
     ] {
         if let Some(node) = find(own, path) {
             let message = format!("`{path}` has no effect on a service, which is kept running and never invoked");
-            let problem = Diagnostic::error("impossible", message).with_help("remove it");
-            report.add(Some(&node.at), problem);
+            report.impossible(Some(&node.at), message, "remove it");
         }
     }
     let service: ServiceKeys = pick.get("service");
-    let ready = service
-        .ready
-        .as_deref()
-        .and_then(|written| written.strip_prefix("path:"));
+    let ready = service.ready.as_ref().and_then(|written| written.strip_prefix("path:"));
     let ready = ready.filter(|path| path.starts_with('/')).map(str::to_owned);
     if let Some(written) = service.ready.filter(|written| ready.is_none() && written != "none") {
-        let node = pick.written("service.ready");
         let message = format!("`service.ready`: expected `none` or `path:/...`, found `{written}`");
-        let problem = Diagnostic::error("bad-value", message).with_help("write `\"path:/healthz\"`");
-        report.add(node.map(|node| &node.at), problem);
+        let help = "write `\"path:/healthz\"`";
+        report.error(pick.at("service.ready"), "bad-value", message, help);
     }
-    Some(ServiceKeys { ready, ..service })
+    // Processes get SIGTERM without the key, too.
+    let is_other = |name: &String| stop_signal_number(name) != stop_signal_number("TERM");
+    let stop_signal = service.stop_signal.filter(is_other);
+    Some(ServiceKeys {
+        ready,
+        stop_signal,
+        ..service
+    })
 }
 
 /// Says whether a function has the mode of a table. If not, a written table is reported as an error.
@@ -105,8 +105,7 @@ fn is_of(
         && let Some(node) = own.get(table)
     {
         let message = format!("`[{table}]` has no effect with `mode = \"{}\"`", subject.mode.as_str());
-        let problem = Diagnostic::error("impossible", message).with_help("remove one of the two");
-        report.add(Some(&node.at), problem);
+        report.impossible(Some(&node.at), message, "remove one of the two");
     }
     subject.mode == mode
 }
@@ -115,7 +114,6 @@ fn is_of(
 pub(super) fn refuse_poll(own: &TomlTable, report: &mut FunctionProblems<'_>) {
     if let Some(node) = own.get("poll") {
         let message = "`[poll]` is only for scripts and handlers: no other function can ask to be executed again";
-        let problem = Diagnostic::error("impossible", message).with_help("remove it");
-        report.add(Some(&node.at), problem);
+        report.impossible(Some(&node.at), message, "remove it");
     }
 }

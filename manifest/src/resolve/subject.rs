@@ -1,10 +1,10 @@
-//! A function that is resolved: facts that are not keys, its problems, and the places of entries in its manifest.
+//! A function that is resolved: facts that are not keys, and its problems.
 
 use crate::diagnostic::Diagnostic;
 use crate::function::Mode;
 use crate::runtime::Runtime;
 use crate::schema::source::Source;
-use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue};
+use crate::schema::tree::TomlPosition;
 use std::collections::BTreeMap;
 
 /// Problems of a function, with the sources to which they refer.
@@ -28,6 +28,27 @@ impl FunctionProblems<'_> {
         });
     }
 
+    /// Adds an error at a value, with its help.
+    pub fn error(
+        &mut self,
+        at: Option<&TomlPosition>,
+        code: &str,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.add(at, Diagnostic::error(code, message).with_help(help));
+    }
+
+    /// Adds the error that a value cannot stand beside others, with its help.
+    pub fn impossible(&mut self, at: Option<&TomlPosition>, message: impl Into<String>, help: impl Into<String>) {
+        self.error(at, "impossible", message, help);
+    }
+
+    /// Adds a problem of a whole file, with its help.
+    pub fn in_file(&mut self, file: &str, problem: Diagnostic, help: impl Into<String>) {
+        self.problems.push(problem.in_file(file).with_help(help));
+    }
+
     /// Says whether one of the problems is an error.
     #[must_use]
     pub fn refused(&self) -> bool {
@@ -39,23 +60,6 @@ impl FunctionProblems<'_> {
     pub fn doubtful(&self) -> bool {
         self.problems.iter().any(Diagnostic::is_doubt)
     }
-}
-
-/// Returns the entries of a list of tables, as they are written.
-pub(super) fn written<'a>(own: &'a TomlTable, list: &str) -> &'a [TomlNode] {
-    match own.get(list).map(|node| &node.value) {
-        Some(TomlValue::List(items)) => items,
-        _ => &[],
-    }
-}
-
-/// Returns where a key of an entry is written; the entry itself where the key is not.
-pub(super) fn place<'a>(entry: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlPosition> {
-    let found = match &entry?.value {
-        TomlValue::Table(table) => table.get(key),
-        _ => None,
-    };
-    Some(&found.or(entry)?.at)
 }
 
 /// Facts about a function that are not keys of its manifest.

@@ -1,13 +1,12 @@
 //! The keys that only files of root may widen: the spawner refuses the same keys (`Sandbox::widens` in `wire/src/sandbox.rs`).
 //! `root_defaults` has taken such keys of `[defaults]` away before.
 
-use super::subject::{FunctionProblems, place, written};
-use crate::diagnostic::Diagnostic;
+use super::subject::FunctionProblems;
 use crate::function::file::FileAction;
-use crate::function::sandbox::{Processes, Profile, is_within};
+use crate::function::sandbox::{Profile, is_within};
 use crate::function::{Manifest, SandboxKeys};
 use crate::schema::pick::Pick;
-use crate::schema::tree::TomlTable;
+use crate::schema::tree::{TomlTable, entries, place};
 use crate::settings::resolve::Configuration;
 
 /// Reports keys of a function whose files do not belong to root, with which it would see more than the configuration says.
@@ -29,14 +28,8 @@ fn wider(sandbox: &SandboxKeys, configuration: &Configuration) -> Vec<&'static s
         ("user", sandbox.user.is_some()),
         ("groups", !sandbox.groups.is_empty()),
         ("profile", sandbox.profile > default.profile),
-        (
-            "syscalls",
-            sandbox.syscalls.is_some_and(|calls| calls > default.profile),
-        ),
-        (
-            "proc",
-            sandbox.proc == Some(Processes::Full) && default.profile != Profile::Off,
-        ),
+        ("syscalls", sandbox.syscalls > Some(default.profile)),
+        ("proc", sandbox.proc.is_some() && default.profile != Profile::Off),
         ("read_only", !sandbox.read_only.is_empty()),
         ("read_write", !sandbox.read_write.is_empty()),
         ("devices", !sandbox.devices.is_empty()),
@@ -59,11 +52,11 @@ fn check_access(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProble
     for (key, _) in keys.into_iter().filter(|(_, allowed)| !allowed.is_empty()) {
         let path = format!("access.{key}");
         let message = format!("`{path}` is only for functions whose code and manifest belong to root");
-        let help = "let root own the files (`chown root:root`), or remove the setting";
-        let problem = Diagnostic::error("not-trusted", message).with_help(help);
-        report.add(pick.written(&path).map(|node| &node.at), problem);
+        report.error(pick.at(&path), "not-trusted", message, HELP);
     }
 }
+
+const HELP: &str = "let root own the files (`chown root:root`), or remove the setting";
 
 fn check_keys(sandbox: &SandboxKeys, pick: Pick<'_>, configuration: &Configuration, report: &mut FunctionProblems<'_>) {
     for key in wider(sandbox, configuration) {
@@ -82,11 +75,7 @@ fn check_keys(sandbox: &SandboxKeys, pick: Pick<'_>, configuration: &Configurati
             ),
             _ => format!("`{path}` is only for functions whose code and manifest belong to root"),
         };
-        let help = "let root own the files (`chown root:root`), or remove the setting";
-        report.add(
-            node.map(|node| &node.at),
-            Diagnostic::error("not-trusted", message).with_help(help),
-        );
+        report.error(pick.at(&path), "not-trusted", message, HELP);
     }
 }
 
@@ -94,42 +83,32 @@ fn check_keys(sandbox: &SandboxKeys, pick: Pick<'_>, configuration: &Configurati
 fn check_files(manifest: &Manifest, own: &TomlTable, report: &mut FunctionProblems<'_>) {
     let sandbox = &manifest.sandbox;
     let hides = sandbox.profile.hides();
-    let help = "let root own the files (`chown root:root`), or watch another directory";
     for (number, file) in manifest.file.iter().enumerate() {
-        let node = written(own, "file").get(number);
+        let node = entries(own, "file").get(number);
         let directory = file.directory();
         // A recursive watch would name the files of directories below that are hidden.
         let below = |place: &&&str| file.recursive && is_within(place, &[&directory]);
         let hidden = if is_within(&directory, hides) || is_within(&directory, &sandbox.hide) {
             Some(format!("`{directory}`"))
         } else {
-            hides
-                .iter()
-                .find(below)
-                .map(|place| format!("`{place}` in `{directory}`"))
+            let hidden = hides.iter().find(below);
+            hidden.map(|place| format!("`{place}` in `{directory}`"))
         };
         if let Some(hidden) = hidden {
             let message = format!(
                 "the sandbox hides {hidden}: only functions whose code and manifest belong to root may watch it"
             );
-            let problem = Diagnostic::error("not-trusted", message).with_help(help);
-            report.add(place(node, "path"), problem);
+            let help = "let root own the files (`chown root:root`), or watch another directory";
+            report.error(place(node, "path"), "not-trusted", message, help);
         // With the profile `off` no place is read-only: the modes of the files alone decide.
         } else if file.acts() && sandbox.profile != Profile::Off {
-            let key = if file.then == FileAction::Keep {
-                "failed"
-            } else {
-                "then"
-            };
+            let is_failed = file.then == FileAction::Keep;
+            let key = if is_failed { "failed" } else { "then" };
             let message = format!(
                 "`{key}` needs a directory that the function may write to: only functions whose code and manifest \
                  belong to root get one"
             );
-            let help = "let root own the files (`chown root:root`), or remove the setting";
-            report.add(
-                place(node, key),
-                Diagnostic::error("not-trusted", message).with_help(help),
-            );
+            report.error(place(node, key), "not-trusted", message, HELP);
         }
     }
 }

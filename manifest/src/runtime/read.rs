@@ -3,7 +3,6 @@
 use super::keys::{Description, SCHEMA, TextForm, VersionKeys};
 use super::{DEFAULT, Runtime, RuntimeSummary, RuntimeVersion, rank};
 use crate::diagnostic::Diagnostic;
-use crate::schema::pick::Pick;
 use crate::schema::read::read;
 use crate::schema::source::Source;
 use crate::schema::tree::{TomlNode, TomlTable as Tree, find};
@@ -55,10 +54,7 @@ pub fn runtime(file: &str, bytes: &[u8]) -> Result<Runtime, Vec<Diagnostic>> {
 
 fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
-    let pick = Pick {
-        table: tree,
-        keys: Description::KEYS,
-    };
+    let pick = Description::pick(tree);
     let bad =
         |node: &TomlNode, message: String| Diagnostic::error("bad-value", message).at(source, node.at.value.clone());
     let first = |path: &str| pick.get::<Vec<String>>(path).into_iter().next();
@@ -147,15 +143,10 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         let Some(node) = find(tree, path) else { continue };
         let text = node.value.text();
         let started = path.ends_with(".command") && path != CHECK && !BUILDS.contains(&path);
+        let is_handle = path == "phases.handle.command";
         let here = [
-            (
-                "shim",
-                ["phases.handle.command", "phases.serve.command"].contains(&path),
-            ),
-            (
-                "socket",
-                ["phases.handle.command", "phases.handle.permissions"].contains(&path),
-            ),
+            ("shim", is_handle || path == "phases.serve.command"),
+            ("socket", is_handle || path == "phases.handle.permissions"),
             ("installer", BUILDS.contains(&path)),
             ("entries", path == CHECK),
             ("program", started),
@@ -175,10 +166,7 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
 }
 
 fn build(file: &str, tree: &Tree) -> Runtime {
-    let description = Description::read(Pick {
-        table: tree,
-        keys: Description::KEYS,
-    });
+    let description = Description::read(Description::pick(tree));
     let mut interpreters = description.interpreters;
     let mut versions = Vec::new();
     for (name, VersionKeys { interpreter }) in description.versions {

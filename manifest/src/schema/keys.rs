@@ -24,7 +24,8 @@
 /// `Limits::KEYS` is the table, and [`Pick::get`](super::pick::Pick::get) reads the struct. In brackets are attributes
 /// of serde. The kinds and forms of [`schema`](super) need no import. A key without a type has no field, because nothing
 /// uses its value yet, or because the resolver combines it with another. Fields after `and` are no keys: the resolver
-/// sets them. `const NAME` in place of `struct NAME` defines only the table.
+/// sets them. `const NAME` in place of `struct NAME` defines only the table. `struct NAME: Default` has the values of an empty
+/// table as its default: for files from an fnd that did not have the table.
 ///
 /// An entry may also have, in this order: `built_in CONSTANT` for a default that `stringify!` would break into lines,
 /// `required true`, and `not_yet [VALUES]` for a key whose feature is not built: the key is refused with any other value than
@@ -67,7 +68,7 @@ macro_rules! keys {
 
     (
         $(#[$meta:meta])*
-        $vis:vis struct $table:ident {
+        $vis:vis struct $table:ident $(: $derived:ident)? {
             $(
                 #[doc = $meaning:literal]
                 $name:ident $(: $type:ty $([$($serde:tt)+])?)? = $kind:expr
@@ -104,6 +105,11 @@ macro_rules! keys {
                 }
             }
 
+            /// Returns a table of these keys, in which defaults are found.
+            pub(crate) fn pick(table: &$crate::schema::tree::TomlTable) -> $crate::schema::pick::Pick<'_> {
+                $crate::schema::pick::Pick { table, keys: Self::KEYS }
+            }
+
             /// Returns the values of a table of these keys.
             pub(crate) fn read(pick: $crate::schema::pick::Pick<'_>) -> Self {
                 Self {
@@ -113,11 +119,19 @@ macro_rules! keys {
             }
         }
 
+        $(
+            impl $derived for $table {
+                fn default() -> Self {
+                    Self::read(Self::pick(&Default::default()))
+                }
+            }
+        )?
+
         /// Absent is the empty table, in which every key has its default.
         impl $crate::schema::pick::FromValue for $table {
             fn from_value(value: Option<$crate::schema::tree::TomlValue>) -> Option<Self> {
                 let table = value.map_or_else(|| Some(Default::default()), $crate::schema::tree::TomlValue::into_table)?;
-                Some(Self::read($crate::schema::pick::Pick { table: &table, keys: Self::KEYS }))
+                Some(Self::read(Self::pick(&table)))
             }
         }
     };

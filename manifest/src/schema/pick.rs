@@ -2,7 +2,7 @@
 
 use super::Key;
 use super::read::constant;
-use super::tree::{TomlNode, TomlTable, TomlValue, find};
+use super::tree::{TomlNode, TomlPosition, TomlTable, TomlValue, find};
 use crate::json_text::JsonText;
 use crate::words::Word;
 use fnd_wire::ids::FunctionName;
@@ -55,6 +55,12 @@ fn default_at(keys: &'static [Key], path: &str) -> Option<TomlValue> {
 }
 
 impl<'a> Pick<'a> {
+    /// Returns where the value of a key is written; absent if it was not.
+    #[must_use]
+    pub fn at(self, path: &str) -> Option<&'a TomlPosition> {
+        self.written(path).map(|node| &node.at)
+    }
+
     /// Returns the value of a key with its position; absent if it was not written.
     #[must_use]
     pub fn written(self, path: &str) -> Option<&'a TomlNode> {

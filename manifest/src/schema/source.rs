@@ -84,6 +84,12 @@ impl Source {
         }
     }
 
+    /// Returns the source for one line of a file.
+    #[must_use]
+    pub fn of_line(file: &str, number: u32, line: &str) -> Self {
+        Self::of_lines(file, std::iter::once((number, "", line)))
+    }
+
     /// Returns the numbers of its lines in the file, from 1.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         self.lines.iter().map(|line| line.number)

@@ -84,10 +84,7 @@ impl TomlValue {
             Self::Real(number) => format!("{number:?}"),
             Self::Json(json) => json.to_string(),
             Self::JsonTable(json) => json.get().to_owned(),
-            Self::List(items) => {
-                let items: Vec<String> = items.iter().map(|item| item.value.text()).collect();
-                items.join(", ")
-            }
+            Self::List(_) => self.texts().join(", "),
             Self::Table(table) => {
                 let entries: Vec<String> = table
                     .iter()
@@ -95,6 +92,33 @@ impl TomlValue {
                     .collect();
                 entries.join(", ")
             }
+        }
+    }
+
+    /// Returns the text of the value, or the texts of a list.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::List(items) => items.iter().map(|item| item.value.text()).collect(),
+            value => vec![value.text()],
+        }
+    }
+
+    /// Returns the items of a list; none if the value is no list.
+    #[must_use]
+    pub fn items(&self) -> &[TomlNode] {
+        match self {
+            Self::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// Returns the table that this value is; absent if it is none.
+    #[must_use]
+    pub fn as_table(&self) -> Option<&TomlTable> {
+        match self {
+            Self::Table(table) => Some(table),
+            _ => None,
         }
     }
 
@@ -110,17 +134,15 @@ impl TomlValue {
     /// Says whether two values are equal, whatever their positions.
     #[must_use]
     pub fn same(&self, other: &Self) -> bool {
+        let same = |one: &TomlNode, two: &TomlNode| one.value.same(&two.value);
         match (self, other) {
             // `==` would compare the positions in it, too.
             (Self::List(one), Self::List(two)) => {
-                one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.value.same(&two.value))
+                one.len() == two.len() && one.iter().zip(two).all(|(one, two)| same(one, two))
             }
             (Self::Table(one), Self::Table(two)) => {
-                one.len() == two.len()
-                    && one
-                        .iter()
-                        .zip(two)
-                        .all(|((n, one), (m, two))| n == m && one.value.same(&two.value))
+                let mut pairs = one.iter().zip(two);
+                one.len() == two.len() && pairs.all(|((n, one), (m, two))| n == m && same(one, two))
             }
             _ => self == other,
         }
@@ -130,22 +152,11 @@ impl TomlValue {
 /// Merges one table over another: tables are merged, arrays and values are replaced.
 pub fn merge(base: &mut TomlTable, over: TomlTable) {
     for (name, node) in over {
-        match (base.get_mut(&name), node) {
-            (
-                Some(TomlNode {
-                    value: TomlValue::Table(below),
-                    ..
-                }),
-                TomlNode {
-                    value: TomlValue::Table(above),
-                    ..
-                },
-            ) => {
-                merge(below, above);
-            }
-            (_, node) => {
-                base.insert(name, node);
-            }
+        let below = base.get_mut(&name).map(|node| &mut node.value);
+        if let (Some(TomlValue::Table(below)), TomlValue::Table(_)) = (below, &node.value) {
+            merge(below, node.value.into_table().unwrap_or_default());
+        } else {
+            base.insert(name, node);
         }
     }
 }
@@ -157,9 +168,27 @@ pub fn find<'a>(table: &'a TomlTable, path: &str) -> Option<&'a TomlNode> {
         .split_once('.')
         .map_or((path, None), |(first, rest)| (first, Some(rest)));
     let node = table.get(first)?;
-    match (rest, &node.value) {
-        (None, _) => Some(node),
-        (Some(rest), TomlValue::Table(inner)) => find(inner, rest),
-        (Some(_), _) => None,
+    match rest {
+        None => Some(node),
+        Some(rest) => find(node.value.as_table()?, rest),
     }
+}
+
+/// Returns the table at a path of tables; absent if it was not written.
+#[must_use]
+pub fn table<'a>(table: &'a TomlTable, path: &str) -> Option<&'a TomlTable> {
+    find(table, path)?.value.as_table()
+}
+
+/// Returns the entries of a list of tables, as they are written.
+#[must_use]
+pub fn entries<'a>(table: &'a TomlTable, list: &str) -> &'a [TomlNode] {
+    table.get(list).map(|node| node.value.items()).unwrap_or_default()
+}
+
+/// Returns where a key of an entry is written; the entry itself where the key is not.
+#[must_use]
+pub fn place<'a>(entry: Option<&'a TomlNode>, key: &str) -> Option<&'a TomlPosition> {
+    let found = entry?.value.as_table().and_then(|table| table.get(key));
+    Some(&found.or(entry)?.at)
 }

@@ -156,7 +156,7 @@ words! {
 keys! {
     /// `[http]`: the public listener.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct HttpSettings {
+    pub struct HttpSettings: Default {
         /// Address and port, or `unix:` and a path; or a list of them.
         listen: OneOrMore = Either(&Text(TextKind::Listen), &List(&Text(TextKind::Listen))), example "127.0.0.1:8080";
         // Nobody shall open a port to other machines by mistake.
@@ -175,13 +175,6 @@ keys! {
         connections_per_address: u32 = Whole(1..=1_000_000), default 64, example 16;
         /// Whether requests are logged, one line each.
         access_log: bool = Bool, default true, example false;
-    }
-}
-
-/// The values for a configuration from an fnd that did not have this table.
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self::from_value(None).expect("every key has a default")
     }
 }
 
@@ -204,11 +197,7 @@ pub struct OneOrMore(pub Vec<String>);
 /// Absent is the empty list.
 impl FromValue for OneOrMore {
     fn from_value(value: Option<TomlValue>) -> Option<Self> {
-        Some(Self(match value {
-            None => Vec::new(),
-            Some(TomlValue::List(items)) => items.into_iter().map(|item| item.value.text()).collect(),
-            Some(value) => vec![value.text()],
-        }))
+        Some(Self(value.map(|value| value.texts()).unwrap_or_default()))
     }
 }
 
@@ -283,7 +272,7 @@ keys! {
 keys! {
     /// `[build]`: how dependencies are installed.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct BuildSettings {
+    pub struct BuildSettings: Default {
         /// Longest time of one installation; then it fails.
         timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30m", example "1h";
         /// Memory of one installation.
@@ -311,12 +300,6 @@ fn one() -> u32 {
     1
 }
 
-impl Default for BuildSettings {
-    fn default() -> Self {
-        Self::from_value(None).expect("a table of defaults")
-    }
-}
-
 keys! {
     /// `[runtimes] ID`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -341,7 +324,7 @@ keys! {
 keys! {
     /// `[events]`: CloudEvents.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct EventSettings {
+    pub struct EventSettings: Default {
         /// How long fnd remembers an event. If an event with the same source and id comes again within this time, it runs nothing, and the sender gets the first answer again.
         remember: Duration [with = "text::duration"] = Duration(Zero::Refused), default "24h", example "1h";
         /// Servers of NATS, whose streams several nodes share: `[[nats]]` of functions needs them.
@@ -355,13 +338,6 @@ impl EventSettings {
     #[must_use]
     pub fn since_ms(&self, now_ms: u64) -> u64 {
         now_ms.saturating_sub(u64::try_from(self.remember.as_millis()).unwrap_or(u64::MAX))
-    }
-}
-
-/// The values for a configuration from an fnd that did not have this table.
-impl Default for EventSettings {
-    fn default() -> Self {
-        Self::from_value(None).expect("every key has a default")
     }
 }
 
@@ -395,7 +371,7 @@ keys! {
 keys! {
     /// `[sandbox]`: the isolation of functions whose manifest does not say it.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct SandboxSettings {
+    pub struct SandboxSettings: Default {
         /// The profile of functions whose manifest names none, as `sandbox.profile` in `[defaults]`, which wins.
         profile: Profile = Word(Profile::WORDS), default "strict", example "standard";
         /// What happens if the machine cannot give a part of a profile that no manifest asks for: fnd can `say` so and run the function, or `refuse` it.
@@ -423,17 +399,10 @@ keys! {
     }
 }
 
-/// The values for a configuration from an fnd that did not have this table.
-impl Default for SandboxSettings {
-    fn default() -> Self {
-        Self::from_value(None).expect("every key has a default")
-    }
-}
-
 keys! {
     /// `[alert]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct NodeAlert {
+    pub struct NodeAlert: Default {
         /// The function to call.
         call: Option<FunctionName> [with = "text::id_or_null"] = Text(TextKind::Function), example "page";
         /// Which changes to call for: those of `alert.on` in a manifest, and `node`: problems of the machine and of fnd itself.
@@ -442,26 +411,12 @@ keys! {
     }
 }
 
-/// The values for a configuration from an fnd that did not have this table.
-impl Default for NodeAlert {
-    fn default() -> Self {
-        Self::from_value(None).expect("every key has a default")
-    }
-}
-
 keys! {
     /// `[audit]`.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct AuditSettings {
+    pub struct AuditSettings: Default {
         /// How long entries are kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "90d", example "365d";
-    }
-}
-
-/// The values for a configuration from an fnd that did not have this table.
-impl Default for AuditSettings {
-    fn default() -> Self {
-        Self::from_value(None).expect("every key has a default")
     }
 }
 

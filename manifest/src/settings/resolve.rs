@@ -88,10 +88,8 @@ pub fn configuration_on<'a>(
     if let Some(node) = tree::find(&merged, "users.range")
         && let Err(message) = range(&node.value)
     {
-        problems.push(at(
-            &node.at,
-            Diagnostic::error("bad-value", format!("`users.range`: {message}")),
-        ));
+        let problem = Diagnostic::error("bad-value", format!("`users.range`: {message}"));
+        problems.push(at(&node.at, problem));
     }
     if let Some(node) = tree::find(&merged, "node.spin").filter(|node| cpus < 2 && node.value != TomlValue::Micros(0)) {
         let message =
@@ -104,41 +102,26 @@ pub fn configuration_on<'a>(
     {
         problems.push(at(&node.at, unknown_size(&node.value.text(), &sizes)));
     }
-    let groups = match merged.get("groups").map(|node| &node.value) {
-        Some(TomlValue::Table(groups)) => groups.keys().map(String::as_str).collect(),
-        _ => Vec::new(),
-    };
+    let groups = tree::table(&merged, "groups").into_iter().flat_map(TomlTable::keys);
+    let groups: Vec<&str> = groups.map(String::as_str).collect();
     if let Some(node) = tree::find(&merged, "defaults.queue.group")
         && let Some(problem) = unknown_group(&node.value.text(), &groups)
     {
         problems.push(at(&node.at, problem));
     }
-    for (node, problem) in listening(&merged) {
-        problems.push(at(&node.at, problem));
-    }
-    for (node, problem) in access(&merged) {
-        problems.push(at(&node.at, problem));
-    }
-    if let Some((node, problem)) = nats(&merged) {
+    for (node, problem) in listening(&merged)
+        .into_iter()
+        .chain(access(&merged))
+        .chain(nats(&merged))
+    {
         problems.push(at(&node.at, problem));
     }
     if problems.iter().any(Diagnostic::is_error) {
         return Err(problems);
     }
-    let defaults = match merged.get("defaults").map(|node| &node.value) {
-        Some(TomlValue::Table(table)) => table.clone(),
-        _ => TomlTable::new(),
-    };
-    let settings = settings(
-        Pick {
-            table: &merged,
-            keys: Settings::KEYS,
-        },
-        &sizes,
-    );
     Ok(Configuration {
-        settings,
-        defaults,
+        settings: settings(Settings::pick(&merged), &sizes),
+        defaults: tree::table(&merged, "defaults").cloned().unwrap_or_default(),
         sizes,
         sources,
     })
@@ -173,7 +156,7 @@ fn sizes(merged: &TomlTable) -> TomlTable {
     let TomlValue::Table(mut sizes) = constant(kind, SIZES) else {
         unreachable!("sizes are a table");
     };
-    if let Some(TomlValue::Table(own)) = merged.get("sizes").map(|node| &node.value) {
+    if let Some(own) = tree::table(merged, "sizes") {
         tree::merge(&mut sizes, own.clone());
     }
     sizes
@@ -181,10 +164,7 @@ fn sizes(merged: &TomlTable) -> TomlTable {
 
 /// Returns the addresses of `[http] listen` that everybody may reach although `public` is not set.
 fn listening(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
-    let is_public = matches!(
-        tree::find(merged, "http.public").map(|node| &node.value),
-        Some(TomlValue::Bool(true))
-    );
+    let is_public = tree::find(merged, "http.public").is_some_and(|node| node.value == TomlValue::Bool(true));
     let Some(node) = tree::find(merged, "http.listen").filter(|_| !is_public) else {
         return Vec::new();
     };
@@ -192,33 +172,23 @@ fn listening(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
         TomlValue::List(items) => items.iter().collect(),
         _ => vec![node],
     };
-    let reachable = |node: &&TomlNode| {
-        node.value
-            .text()
-            // A Unix socket is no such address: other machines cannot reach it.
-            .parse::<SocketAddr>()
-            .is_ok_and(|address| !address.ip().is_loopback())
-    };
-    let problem = |node: &TomlNode| {
-        let message = format!("`{}` can be reached from other machines", node.value.text());
+    let problem = |node| {
+        let TomlNode { value, .. }: &TomlNode = node;
+        let text = value.text();
+        // A Unix socket is no such address: other machines cannot reach it.
+        let address = text.parse::<SocketAddr>().ok()?;
+        let message = format!("`{text}` can be reached from other machines");
         let help = "set `public = true` in `[http]` if it shall be, or listen on `127.0.0.1` behind a web server";
-        Diagnostic::error("public", message).with_help(help)
+        (!address.ip().is_loopback()).then(|| (node, Diagnostic::error("public", message).with_help(help)))
     };
-    written
-        .into_iter()
-        .filter(reachable)
-        .map(|node| (node, problem(node)))
-        .collect()
+    written.into_iter().filter_map(problem).collect()
 }
 
 /// Returns the entries of `[[access]]` that name neither a group nor a user, or both.
 fn access(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
-    let Some(TomlValue::List(entries)) = merged.get("access").map(|node| &node.value) else {
-        return Vec::new();
-    };
     let problem = |entry| {
         let TomlNode { value, .. }: &TomlNode = entry;
-        let TomlValue::Table(keys) = value else { return None };
+        let keys = value.as_table()?;
         let (message, node) = match (keys.get("group"), keys.get("user")) {
             (Some(_), Some(user)) => ("this entry of `[[access]]` names both a group and a user", user),
             (None, None) => ("this entry of `[[access]]` names neither a group nor a user", entry),
@@ -227,7 +197,7 @@ fn access(merged: &TomlTable) -> Vec<(&TomlNode, Diagnostic)> {
         let help = "an entry has either `group = \"...\"` or `user = \"...\"`; write an entry for each";
         Some((node, Diagnostic::error("bad-value", message).with_help(help)))
     };
-    entries.iter().filter_map(problem).collect()
+    tree::entries(merged, "access").iter().filter_map(problem).collect()
 }
 
 /// Returns the key of `[events.nats]` that has no effect without another one.
@@ -244,17 +214,11 @@ fn nats(merged: &TomlTable) -> Option<(&TomlNode, Diagnostic)> {
 
 /// Returns the first and the last uid.
 fn range(value: &TomlValue) -> Result<(u32, u32), String> {
-    let numbers: Vec<u32> = match value {
-        TomlValue::List(items) => items
-            .iter()
-            .filter_map(|item| match item.value {
-                TomlValue::Whole(number) => u32::try_from(number).ok(),
-                _ => None,
-            })
-            .collect(),
-        _ => Vec::new(),
-    };
-    match numbers.as_slice() {
+    let numbers = value.items().iter().filter_map(|item| match item.value {
+        TomlValue::Whole(number) => u32::try_from(number).ok(),
+        _ => None,
+    });
+    match numbers.collect::<Vec<u32>>().as_slice() {
         // Lower uids belong to the system's own users on every distribution.
         [first, last] if *first >= 1000 && first < last => match trust::reserved(*first, *last) {
             None => Ok((*first, *last)),

@@ -1,14 +1,13 @@
 //! Handles a leaf: the cgroup that one attempt starts in.
 
+use super::*;
 use crate::clock::now;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
 
 /// The cgroup of one attempt. Its files are opened when it is made: mostly before the attempt is asked for, while at its end
 /// fnd waits.
@@ -36,9 +35,13 @@ pub struct LeafUsage {
 }
 
 impl Leaf {
-    /// Makes the leaf for [`Group::leaf`](super::Group::leaf).
-    pub(super) fn make(group: &Path, name: &str, memory: bool) -> io::Result<(Self, OwnedFd)> {
-        let path = group.join(name);
+    /// Makes a leaf for an attempt; also returns the leaf's directory, for `CLONE_INTO_CGROUP`.
+    ///
+    /// # Errors
+    /// If the leaf can't be made or opened.
+    pub fn make(group: &Group, name: &str) -> io::Result<(Self, OwnedFd)> {
+        let path = group.dir.join(name);
+        let memory = group.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false));
         fs::create_dir(&path)?;
         if memory {
             // If the kernel kills one process, it kills all: half a process tree is of no use.
@@ -124,7 +127,7 @@ fn text(file: &File) -> Option<String> {
 }
 
 /// Waits until no process is in a group, at most `patience`; for use at start and end only.
-pub(super) fn wait_empty(dir: &Path, patience: std::time::Duration) {
+pub(super) fn wait_empty(dir: &Path, patience: Duration) {
     let deadline = now() + patience;
     let Ok(events) = File::open(dir.join("cgroup.events")) else { return };
     let a_little = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };

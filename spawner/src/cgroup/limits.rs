@@ -1,10 +1,8 @@
 //! Writes limits to the kernel's files and reads them back: the kernel rounds and clamps, and a limit that is not in
 //! force must not be reported as one that is.
 
-use super::Home;
-use fnd_wire::plan::{Limits, PIDS_MAX};
-use std::fs;
-use std::path::Path;
+use super::*;
+use fnd_wire::plan::PIDS_MAX;
 
 /// A limit of the manifest: its name, its controller, its file in cgroup2 and in v1 (none: v1 has no such limit).
 pub(super) type Limit = (&'static str, &'static str, &'static str, Option<&'static str>);

@@ -17,7 +17,6 @@ use fnd_wire::frame::MemoryGroups;
 use fnd_wire::plan::Limits;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,18 +34,14 @@ struct Home {
     dir: PathBuf,
 }
 
-impl Home {
-    /// Returns the file with the counter of the function as a whole, and the counter's name in that file.
-    fn counter(&self) -> Option<(&'static str, &'static str)> {
-        match (self.controller, self.v1) {
-            ("memory", true) => Some(("memory.oom_control", "oom_kill")),
-            ("pids", _) => Some(("pids.events", "max")),
-            ("cpu", false) => Some(("cpu.stat", "throttled_usec")),
-            ("cpu", true) => Some(("cpu.stat", "throttled_time")),
-            _ => None,
-        }
-    }
-}
+/// The counters of a function as a whole: controller, whether it is a v1 hierarchy, file, and name in that file.
+const COUNTERS: [(&str, bool, &str, &str); 5] = [
+    ("memory", true, "memory.oom_control", "oom_kill"),
+    ("pids", false, "pids.events", "max"),
+    ("pids", true, "pids.events", "max"),
+    ("cpu", false, "cpu.stat", "throttled_usec"),
+    ("cpu", true, "cpu.stat", "throttled_time"),
+];
 
 /// The spawner's part of the cgroup hierarchies.
 pub struct CgroupTree {
@@ -145,8 +140,9 @@ impl CgroupTree {
         // The launcher gets a leaf: a group that has controllers for its children may have no processes itself.
         make(&dir.join("l"))?;
         let open = |home: &Home| {
-            let (file, name) = home.counter()?;
-            Some((name, fs::File::open(home.dir.join(file)).ok()?))
+            let is_of = |counter: &&(&str, bool, &str, &str)| (counter.0, counter.1) == (home.controller, home.v1);
+            let (.., file, name) = COUNTERS.iter().find(is_of)?;
+            Some((*name, fs::File::open(home.dir.join(file)).ok()?))
         };
         let counters = homes.iter().filter_map(open).collect();
         Ok(Group { dir, homes, counters, device: self.device.clone() })
@@ -217,14 +213,6 @@ pub struct Counters {
 }
 
 impl Group {
-    /// Makes a leaf for an attempt; also returns the leaf's directory, for `CLONE_INTO_CGROUP`.
-    ///
-    /// # Errors
-    /// If the leaf can't be made or opened.
-    pub fn leaf(&self, name: &str) -> io::Result<(Leaf, OwnedFd)> {
-        Leaf::make(&self.dir, name, self.homes.iter().any(|home| (home.controller, home.v1) == ("memory", false)))
-    }
-
     /// Returns the v1 directories that a process has to enter itself.
     pub fn v1_dirs(&self) -> Vec<PathBuf> {
         let mut dirs: Vec<PathBuf> = self.homes.iter().filter(|home| home.v1).map(|home| home.dir.clone()).collect();

@@ -132,7 +132,9 @@ fn a_missing_controller_is_reported() {
 #[test]
 fn a_leaf_that_could_not_be_opened_is_removed() {
     // Without free descriptors, opening it fails in the same way as here, where the directory has no `cgroup.kill`.
-    let group = tempfile::tempdir().unwrap();
-    assert!(Leaf::make(group.path(), "w1", false).is_err());
-    assert_eq!(fs::read_dir(group.path()).unwrap().count(), 0);
+    let dir = tempfile::tempdir().unwrap();
+    let (homes, counters, device) = Default::default();
+    let group = Group { dir: dir.path().to_owned(), homes, counters, device };
+    assert!(Leaf::make(&group, "w1").is_err());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }

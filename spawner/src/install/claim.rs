@@ -4,16 +4,11 @@
 //! So an fnd that was taken over can't install the code of one function as that of another user. It also can't combine
 //! a script that may run as root with another function's manifest.
 
-use super::source::{Sources, unreadable};
-use crate::policy::problem;
-use fnd_wire::frame::{Install, Problem};
-use fnd_wire::naming;
+use super::source::unreadable;
+use super::*;
 use std::ffi::OsStr;
-use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
 
 /// Largest number of names that are read in one directory.
 const NAMES_MAX: usize = 100_000;
@@ -119,8 +114,6 @@ fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
 mod tests {
     use super::*;
     use crate::policy::Myself;
-    use crate::stat_cache::StatCache;
-    use fnd_wire::ids::FunctionName;
 
     #[test]
     fn a_file_of_another_system_is_any_function_of_its_group_but_as_an_upload_only_the_one_of_its_name() {

@@ -1,16 +1,10 @@
 //! Reads files of other systems: the one with the function, and those beside it that it may name. No code here reads what
 //! is in them: `fnd-helper --unpack` makes the function, the child that also reads archives.
 
-use super::source::{OpenedSource, SourceKind, Sources};
-use crate::policy::problem;
-use fnd_wire::form::{Bytes, Wire as _};
-use fnd_wire::frame::{Install, Problem};
-use fnd_wire::naming;
+use super::*;
 use fnd_wire::unpack::Foreign;
 use rustix::fs::{MemfdFlags, memfd_create};
-use std::fs::{self, File};
-use std::io::{self, Seek as _, Write as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::Seek as _;
 
 /// Largest file in bytes.
 const FILE_MAX: u64 = 1 << 20;

@@ -5,20 +5,17 @@
 //! for the other between two of them. Nothing here blocks. If a judge dies or hangs, only the request that it was working
 //! on is lost: a new judge gets the same settings and the requests that were sent ahead.
 
+use super::*;
 use crate::clock::now;
 use crate::log::Failed as _;
 use crate::poller::{Poller, Token};
-use crate::process::clone::{Child, ChildPlace};
+use crate::process::clone::Child;
 use crate::process::{closing, reap, unprivileged};
 use crate::protocol::Channel;
-use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{FRAME_MAX, PROTOCOL_MAX};
-use fnd_wire::plan::{ANSWER_MAX, JudgeReply, JudgeRequest};
+use fnd_wire::plan::{ANSWER_MAX, JudgeReply};
 use std::ffi::CString;
-use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// Deadline for one answer; parsing a manifest takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -168,12 +165,11 @@ impl Judge {
 
     fn start(&mut self, poller: &Poller) -> Result<(Channel, Child), Box<dyn std::error::Error>> {
         let (channel, theirs) = Channel::pair()?;
-        let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
         let image = self.image.take().map_or_else(|| unprivileged::image(&self.program), Ok)?;
         let image = self.image.insert(image);
         let protocol = CString::new(format!("--protocol={PROTOCOL_MAX}"))?;
-        let place = ChildPlace { cgroup: None, stdio: [theirs.as_fd(), null.as_fd(), null.as_fd()], channel: None };
-        let child = unprivileged::start(image, vec![c"--judge".to_owned(), protocol], self.root, place)?;
+        let arguments = vec![c"--judge".to_owned(), protocol];
+        let child = unprivileged::start(image, arguments, self.root, (theirs.as_fd(), None))?;
         poller.add(&channel, (Token::Judge, 0))?;
         Ok((channel, child))
     }

@@ -1,9 +1,18 @@
-//! Has helpers copy a large file or unpack an archive, and takes their results.
+//! Has helpers copy a large file or unpack an archive, and takes their results. The helper writes files to the staging
+//! directory.
+//!
+//! No code here reads an archive: `fnd-helper --unpack` does it, a child without user, files or network. This side gives it the
+//! open archive, and takes files under names that it checks itself.
 
-use super::unpacker::{ArchivedFile, Contents, Unpacker, create};
 use super::*;
-use std::io::Seek as _;
-use std::os::fd::AsRawFd as _;
+use crate::clock::now;
+use crate::process::{reap, unprivileged};
+use fnd_wire::archive::ArchiveRefusal;
+use fnd_wire::unpack::{DATA_MAX, Received, Receiver, Stopped, Unpacked};
+use std::ffi::CString;
+use std::io::{BufReader, Seek as _};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::net::UnixStream;
 
 impl Snapshot {
     /// Returns the function that copies the large file or unpacks the archive in a helper, and the descriptor that the
@@ -58,21 +67,16 @@ impl Snapshot {
     /// Takes the result of the helper that unpacked the archive.
     fn unpacked(&mut self, opened: &OpenedSource) -> Result<(), Problem> {
         let failed = |why: &str| problem(&opened.shown, format!("failed to unpack it: {why}"), "copy it again");
-        let Contents { files, refused } = read_report(&self.report()).map_err(|why| failed(&why))?;
+        let (files, refused) = read_report::<Contents>(&self.report()).map_err(|why| failed(&why))?;
         // The child has read the archive twice, and somebody may have changed it in between.
         opened.unchanged(opened.meta.len())?;
         if let Some((message, help)) = refused.map(|refusal| refusal.words()) {
             return Err(problem(&opened.shown, message, help));
         }
         // Fetched code does not bring a manifest of its own: the one beside the source decides about rights.
-        let is_new = |file: &ArchivedFile| self.source.is_none() || file.relative != "function.toml";
-        for file in files.into_iter().filter(is_new) {
-            let staged = || Content::Staged(self.staged(&file.relative));
-            let content = file.held.map_or_else(staged, |held| Content::Held(held.0));
-            let (shown, trusted) = (format!("{}/{}", opened.shown, file.relative), opened.trusted);
-            let (relative, mode, digest, length) = (file.relative, file.mode, file.digest, file.length);
-            self.files.push(InstalledCode { relative, shown, mode, trusted, digest, length, content });
-        }
+        let is_new = |file: &InstalledCode| self.source.is_none() || file.relative != "function.toml";
+        let trusted = |file: InstalledCode| InstalledCode { trusted: opened.trusted, ..file };
+        self.files.extend(files.into_iter().filter(is_new).map(trusted));
         self.read_manifest()
     }
 
@@ -88,8 +92,7 @@ impl Snapshot {
         }
         let (length, digest) = read_report::<(u64, [u8; 32])>(&self.report()).map_err(|why| uncopied(&opened, &why))?;
         opened.unchanged(length)?;
-        let content = Content::Staged(self.staged(&relative));
-        self.add(relative, opened, digest, content);
+        self.add(relative, &opened, digest, None);
         Ok(())
     }
 }
@@ -136,6 +139,103 @@ pub fn read_report<T: Wire>(report: &Path) -> Result<T, String> {
     let outcome = <(Option<Bytes>, String)>::from_wire(&bytes).map_err(|error| error.to_string())?;
     let value = outcome.0.ok_or(outcome.1)?;
     T::from_wire(&value.0).map_err(|error| error.to_string())
+}
+
+/// How long the child may take. It reads an archive to its end before it sends the first file.
+const LASTS: Duration = Duration::from_secs(100);
+
+/// The files of an archive, not trusted yet, or why the archive is refused.
+type Contents = (Vec<InstalledCode>, Option<ArchiveRefusal>);
+
+struct Unpacker {
+    program: PathBuf,
+    /// Whether the child can have a user of its own.
+    root: bool,
+    /// The format of the archive.
+    format: Format,
+    /// Where files are written, unless they are held in memory.
+    code: PathBuf,
+}
+
+impl Unpacker {
+    /// Unpacks an open archive.
+    ///
+    /// # Errors
+    /// If the child can't be started, breaks a rule or takes too long, or if writing fails.
+    fn unpack(&self, archive: &File) -> io::Result<Contents> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.set_read_timeout(Some(LASTS))?;
+        let (argument, image) = (format!("--unpack={}", self.format.suffix()), unprivileged::image(&self.program)?);
+        let stdio = (archive.as_fd(), Some(theirs.as_fd()));
+        let started = unprivileged::start(&image, vec![CString::new(argument)?], self.root, stdio);
+        let child = started.map_err(|error| io::Error::other(error.to_string()))?;
+        // With a copy of the child's end here, the end of the child would not end the reading.
+        drop(theirs);
+        let contents = self.receive(ours);
+        reap::end(&child);
+        contents
+    }
+
+    fn receive(&self, stream: UnixStream) -> io::Result<Contents> {
+        let (mut input, mut receiver) = (BufReader::with_capacity(DATA_MAX, stream), Receiver::default());
+        let (mut files, mut current, mut bytes, until) = (Vec::new(), None::<Writing>, 0, now() + LASTS);
+        // The socket's timeout bounds one read only. A child that sends a byte now and then is bounded by `until`.
+        while now() < until {
+            let received = match receiver.next(&mut input) {
+                Err(Stopped::Refused(refusal)) => return Ok((Vec::new(), Some(refusal))),
+                received => received.map_err(io::Error::other)?,
+            };
+            match (received, &mut current) {
+                (Received::Data(data), Some(current)) => current.add(&data)?,
+                (Received::Data(_), None) => return Err(io::ErrorKind::InvalidData.into()),
+                (Received::File(file), _) => {
+                    files.extend(current.take().map(Writing::end));
+                    bytes += file.length;
+                    current = Some(Writing::begin(file, (bytes > HELD_MAX).then_some(&self.code))?);
+                }
+                (Received::End, _) => {
+                    files.extend(current.take().map(Writing::end));
+                    return Ok((files, None));
+                }
+            }
+        }
+        Err(io::Error::other(format!("it takes longer than {} s", LASTS.as_secs())))
+    }
+}
+
+/// A file that is being unpacked.
+struct Writing {
+    file: InstalledCode,
+    staged: Option<File>,
+    digest: Sha256,
+}
+
+impl Writing {
+    fn begin(Unpacked { path, executable, length }: Unpacked, code: Option<&PathBuf>) -> io::Result<Self> {
+        let staged = code.map(|code| create(&code.join(&path))).transpose()?;
+        let held = staged.is_none().then(Bytes::default);
+        let mode = if executable { 0o755 } else { 0o644 };
+        let file = InstalledCode { relative: path, mode, trusted: false, length, digest: [0; 32], held };
+        Ok(Self { file, staged, digest: Sha256::new() })
+    }
+
+    fn add(&mut self, data: &[u8]) -> io::Result<()> {
+        self.digest.update(data);
+        if let Some(held) = &mut self.file.held {
+            held.0.extend_from_slice(data);
+        }
+        self.staged.as_mut().map_or(Ok(()), |staged| staged.write_all(data))
+    }
+
+    fn end(self) -> InstalledCode {
+        InstalledCode { digest: self.digest.finalize().into(), ..self.file }
+    }
+}
+
+/// Makes a file, and the directories above it.
+fn create(path: &Path) -> io::Result<File> {
+    fs::create_dir_all(path.parent().unwrap_or(path))?;
+    File::options().read(true).write(true).create_new(true).open(path)
 }
 
 #[cfg(test)]

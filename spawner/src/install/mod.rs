@@ -15,7 +15,6 @@
 //! - `stored`: versions that are stored already
 //! - `storing`: the hash of a version, and its copy
 //! - `trees`: dependencies that functions share
-//! - `unpacker`: has archives unpacked
 
 pub mod build_homes;
 pub mod claim;
@@ -28,7 +27,6 @@ pub mod source;
 mod stored;
 mod storing;
 pub mod trees;
-pub mod unpacker;
 
 pub use large::{read_report, write_report};
 
@@ -40,7 +38,7 @@ use crate::secrets::credentials::Gathered;
 use crate::stat_cache::StatCache;
 use crate::uids::UidOwner;
 use fnd_wire::archive::{BYTES_MAX, Format};
-use fnd_wire::form::{Bytes, Wire};
+use fnd_wire::form::{Bytes, Wire, wire_structs};
 use fnd_wire::frame::{Install, Origin, Problem, STORED, StoredFile};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::naming;
@@ -81,35 +79,17 @@ pub type Planned = (Plan, (Sandbox, bool));
 /// Work for a helper, and the descriptor that the helper has to keep for it.
 pub type InstallWork = (RawFd, Box<dyn FnOnce() -> i32>);
 
-/// A file that was read.
-struct InstalledCode {
-    relative: String,
-    /// The path for people.
-    shown: String,
-    mode: u32,
-    trusted: bool,
-    digest: [u8; 32],
-    length: u64,
-    content: Content,
-}
-
-enum Content {
-    Held(Vec<u8>),
-    /// The file in the staging directory, which is later renamed to its place.
-    Staged(PathBuf),
-}
-
-impl Content {
-    /// Returns the first bytes, at most `max`.
-    fn front(&self, max: usize) -> io::Result<Cow<'_, [u8]>> {
-        match self {
-            Self::Held(bytes) => Ok(bytes.get(..max).unwrap_or(bytes).into()),
-            Self::Staged(path) => {
-                let mut bytes = Vec::new();
-                File::open(path)?.take(max as u64).read_to_end(&mut bytes)?;
-                Ok(bytes.into())
-            }
-        }
+wire_structs! {
+    /// A file that was read.
+    pub struct InstalledCode {
+        /// Its path in the function.
+        pub relative: String,
+        pub mode: u32,
+        pub trusted: bool,
+        pub length: u64,
+        pub digest: [u8; 32],
+        /// Its content; absent: the file is in the staging directory, which is later renamed to its place.
+        pub held: Option<Bytes>,
     }
 }
 
@@ -159,10 +139,8 @@ pub struct Snapshot {
     pub purpose: Purpose,
     /// How its dependencies are built or its code is fetched, until that tree is found.
     pub build: Option<PlannedBuild>,
-    /// The secrets that the build gets.
-    pub given: Option<Gathered>,
-    /// Why these cannot be read. It matters only if the build has to run.
-    pub unread: Vec<Problem>,
+    /// The secrets that the build gets, or why these cannot be read. That matters only if the build has to run.
+    pub given: Result<Option<Gathered>, Vec<Problem>>,
     /// The tree of its dependencies.
     pub tree: Option<Version>,
     /// The tree that its code was fetched to.
@@ -203,8 +181,7 @@ impl Snapshot {
             stamps: Stamps::new(),
             purpose: Purpose::Install,
             build: None,
-            given: None,
-            unread: Vec::new(),
+            given: Ok(None),
             tree: None,
             source: None,
             fetched: None,
@@ -260,14 +237,13 @@ impl Snapshot {
         staging: PathBuf,
     ) -> io::Result<Self> {
         let code = |relative: &String, bytes: Vec<u8>| {
-            let (relative, shown) = (relative.clone(), format!("{}/{relative}", self.shown));
             let (digest, length) = (Sha256::digest(&bytes).into(), bytes.len() as u64);
-            let content = Content::Held(bytes);
-            InstalledCode { relative, shown, mode: 0o644, trusted: self.trusted, digest, length, content }
+            let (relative, held) = (relative.clone(), Some(Bytes(bytes)));
+            InstalledCode { relative, mode: 0o644, trusted: self.trusted, length, digest, held }
         };
         let mut files = vec![code(&name, made.0)];
         for file in self.files.iter().filter(|file| inputs.contains(&file.relative) && file.relative != name) {
-            files.push(code(&file.relative, file.content.front(usize::MAX)?.into_owned()));
+            files.push(code(&file.relative, self.front(file, usize::MAX)?.into_owned()));
         }
         files.sort_by(|a, b| a.relative.cmp(&b.relative));
         let (directory, source) = (self.install.directory, function.as_str().to_owned());
@@ -317,6 +293,16 @@ impl Snapshot {
         self.begun().join("code").join(relative)
     }
 
+    /// Returns the first bytes of a file, at most `max`.
+    fn front<'a>(&self, file: &'a InstalledCode, max: usize) -> io::Result<Cow<'a, [u8]>> {
+        if let Some(Bytes(held)) = &file.held {
+            return Ok(held.get(..max).unwrap_or(held).into());
+        }
+        let mut bytes = Vec::new();
+        File::open(self.staged(&file.relative))?.take(max as u64).read_to_end(&mut bytes)?;
+        Ok(bytes.into())
+    }
+
     /// Returns the path where a helper writes the result of its work; beside the staging directory.
     pub fn report(&self) -> PathBuf {
         self.staging.with_extension("report")
@@ -335,9 +321,9 @@ impl Snapshot {
         let judged = |file: &InstalledCode| {
             let length = usize::try_from(file.length).unwrap_or(usize::MAX).min(CODE_MAX);
             // A file that can't be read back is sent without content; storing it fails later with the reason.
-            let front = if length <= room { file.content.front(CODE_MAX).unwrap_or_default() } else { Cow::default() };
+            let front = if length <= room { self.front(file, CODE_MAX).unwrap_or_default() } else { Cow::default() };
             room -= front.len().min(room);
-            let path = if form.is_tree() { &file.relative } else { &file.shown }.clone();
+            let path = if form.is_tree() { &file.relative } else { &self.shown }.clone();
             JudgedFile { path, bytes: Bytes(front.into_owned()), mode: file.mode, trusted: file.trusted }
         };
         let (name, files) = (self.install.function.clone(), self.files.iter().map(judged).collect());
@@ -351,6 +337,16 @@ impl Snapshot {
     /// others' together.
     pub fn trust(&self, sources: &Sources) -> String {
         sources.trust(self.trusted, self.owner, &self.shown, &self.install.function)
+    }
+
+    /// Checks that the function may ask for what only files of root may: `asks` says that it does.
+    ///
+    /// # Errors
+    /// That it may not, and what to do: `or` is another way out.
+    pub fn may_ask(&self, asks: Option<impl std::fmt::Display>, or: &str) -> Result<(), Problem> {
+        let Some(asks) = asks.filter(|_| !self.trusted) else { return Ok(()) };
+        let message = format!("{asks}, but root does not own all of its files");
+        Err(problem(&self.shown, message, format!("run `chown root` for code and manifest{or}")))
     }
 
     /// Returns whether the function has a file of this name, relative to the code directory.

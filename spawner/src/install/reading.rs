@@ -97,14 +97,13 @@ impl Snapshot {
     pub(super) fn read_manifest(&mut self) -> Result<(), Problem> {
         let inside = self.files.iter().find(|file| file.relative == "function.toml");
         if let Some(file) = inside.filter(|_| self.manifest.is_none()) {
+            let path = format!("{}/{}", self.shown, file.relative);
             if file.length > MANIFEST_MAX {
-                return Err(problem(&file.shown, "it is larger than 1 MiB", "shorten it"));
+                return Err(problem(&path, "it is larger than 1 MiB", "shorten it"));
             }
-            let bytes = file.content.front(usize::MAX);
-            let bytes =
-                bytes.map_err(|error| problem(&file.shown, format!("failed to read it: {error}"), "try again"))?;
-            let (path, mode, trusted) = (file.shown.clone(), file.mode, file.trusted);
-            self.manifest = Some(JudgedFile { path, bytes: Bytes(bytes.into_owned()), mode, trusted });
+            let failed = |error| problem(&path, format!("failed to read it: {error}"), "try again");
+            let bytes = Bytes(self.front(file, usize::MAX).map_err(failed)?.into_owned());
+            self.manifest = Some(JudgedFile { path, bytes, mode: file.mode, trusted: file.trusted });
         }
         Ok(())
     }
@@ -142,27 +141,26 @@ impl Snapshot {
         if self.bytes > BYTES_MAX {
             return Err(problem(&self.shown, "it is larger than 512 MiB", ELSEWHERE));
         }
-        let (content, digest) = if self.bytes <= HELD_MAX {
+        let (held, digest) = if self.bytes <= HELD_MAX {
             let bytes = opened.read(HELD_MAX)?;
             let digest = Sha256::digest(&bytes).into();
-            (Content::Held(bytes), digest)
+            (Some(Bytes(bytes)), digest)
         } else if length > HELD_MAX {
             self.large = Some((relative, opened));
             return Ok(());
         } else {
-            let path = self.staged(&relative);
-            let (copied, digest) = stage(&opened.file, &path).map_err(|error| uncopied(&opened, &error.to_string()))?;
+            let staged = stage(&opened.file, &self.staged(&relative));
+            let (copied, digest) = staged.map_err(|error| uncopied(&opened, &error.to_string()))?;
             opened.unchanged(copied)?;
-            (Content::Staged(path), digest)
+            (None, digest)
         };
-        self.add(relative, opened, digest, content);
+        self.add(relative, &opened, digest, held);
         Ok(())
     }
 
-    pub(super) fn add(&mut self, relative: String, opened: OpenedSource, digest: [u8; 32], content: Content) {
-        let OpenedSource { meta, shown, trusted, .. } = opened;
-        let (mode, length) = (meta.mode() & 0o7777, meta.len());
-        self.files.push(InstalledCode { relative, shown, mode, trusted, digest, length, content });
+    pub(super) fn add(&mut self, relative: String, opened: &OpenedSource, digest: [u8; 32], held: Option<Bytes>) {
+        let (mode, length) = (opened.meta.mode() & 0o7777, opened.meta.len());
+        self.files.push(InstalledCode { relative, mode, trusted: opened.trusted, length, digest, held });
     }
 }
 

@@ -1,15 +1,9 @@
 //! Reads configuration and runtime descriptions for the judge; their content is not parsed here.
 
-use super::source::{self, SourceKind};
-use crate::places;
-use crate::policy::{Myself, problem};
-use crate::stat_cache::StatCache;
-use fnd_wire::frame::Problem;
-use fnd_wire::plan::{JudgeSettings, JudgedFile};
-use std::collections::BTreeSet;
-use std::fs;
+use super::*;
+use crate::policy::Myself;
+use fnd_wire::plan::JudgeSettings;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 
 /// Largest settings file in bytes.
 const FILE_MAX: u64 = 1 << 20;

@@ -1,22 +1,18 @@
 //! Reads files that people wrote (functions and settings) without trusting them: every file is opened without following
 //! a link, checked on the descriptor that is read, and refused if somebody else could have written it.
 
-use crate::policy::{Myself, problem};
+use super::*;
+use crate::policy::Myself;
 use crate::process::identity;
-use crate::stat_cache::{StatCache, only_of, open_real};
+use crate::stat_cache::{only_of, open_real};
 pub use fnd_wire::archive::{DEPTH_MAX, PATH_MAX};
-use fnd_wire::frame::Problem;
-use fnd_wire::ids::FunctionName;
-use fnd_wire::plan::{JudgedFile, TRUST_DIGITS};
+use fnd_wire::plan::TRUST_DIGITS;
 use fnd_wire::trust::refusal;
 use rustix::fs::{OFlags, readlinkat};
-use sha2::{Digest as _, Sha256};
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, Metadata};
-use std::io::{self, Read as _};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Component, Path, PathBuf};
+use std::path::Component;
 
 /// Largest number of symbolic links on the way to a file.
 const LINKS_MAX: usize = 16;
@@ -274,7 +270,6 @@ fn changed(shown: &str) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn a_change_right_behind_another_is_seen() {

@@ -32,7 +32,7 @@ impl Snapshot {
     pub fn stored_files(&self) -> Vec<StoredFile> {
         let mut room = SHOWN_MAX;
         let stored = |file: &InstalledCode| {
-            let front = file.content.front(CODE_MAX).ok().filter(|front| front.len() <= room).unwrap_or_default();
+            let front = self.front(file, CODE_MAX).ok().filter(|front| front.len() <= room).unwrap_or_default();
             room -= front.len();
             let (path, executable, front) = (file.relative.clone(), file.mode & 0o111 != 0, Bytes(front.into_owned()));
             StoredFile { path, executable, length: file.length, digest: file.digest, front }

@@ -42,7 +42,7 @@ impl Snapshot {
         if let Some((_, origin)) = &self.stored {
             return origin.clone();
         }
-        let stored = |file: &InstalledCode| match file.content.front(usize::MAX) {
+        let stored = |file: &InstalledCode| match self.front(file, usize::MAX) {
             Ok(bytes) if self.is_unix(file, plan) => Sha256::digest(unix_text(&bytes)).into(),
             _ => file.digest,
         };
@@ -84,11 +84,10 @@ impl Snapshot {
                 if let Some(parent) = path.parent().filter(|parent| *parent != code) {
                     fs::create_dir_all(parent)?;
                 }
-                match &file.content {
-                    Content::Staged(path) if !self.is_unix(file, plan) => {
-                        fs::set_permissions(path, Permissions::from_mode(mode))?;
-                    }
-                    content => write(&path, &self.installed(file, plan, content.front(usize::MAX)?), mode)?,
+                if file.held.is_none() && !self.is_unix(file, plan) {
+                    fs::set_permissions(path, Permissions::from_mode(mode))?; // it is there
+                } else {
+                    write(&path, &self.installed(file, plan, self.front(file, usize::MAX)?), mode)?;
                 }
             }
             if let Some(tree) = &self.tree {
@@ -130,11 +129,9 @@ impl Snapshot {
         found.is_ok_and(|meta| group.is_none_or(|group| meta.gid() == group))
             && self.files.iter().all(|file| {
                 let path = target.join("code").join(&file.relative);
-                match &file.content {
-                    Content::Held(held) => holds(&path, &self.installed(file, plan, held.into())),
-                    Content::Staged(_) => {
-                        fs::metadata(path).is_ok_and(|meta| self.is_unix(file, plan) || meta.len() == file.length)
-                    }
+                match &file.held {
+                    Some(Bytes(held)) => holds(&path, &self.installed(file, plan, held.into())),
+                    None => fs::metadata(path).is_ok_and(|meta| self.is_unix(file, plan) || meta.len() == file.length),
                 }
             })
     }

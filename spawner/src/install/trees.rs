@@ -3,21 +3,14 @@
 //! A build leaves its files in its home. They are copied, not renamed: a process that still has one of them open could
 //! change it later. Links may not lead out of a tree, and nothing but directories, files and links is copied.
 
+use super::*;
 use crate::clock;
-use crate::places::{self, Places};
 use crate::removal;
-use fnd_wire::ids::{FunctionName, Version};
-use fnd_wire::plan::{COMPLETE, TREE_SIZE, builder_name};
+use fnd_wire::plan::builder_name;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, readlinkat, statat};
-use sha2::{Digest as _, Sha256};
-use std::collections::BTreeSet;
 use std::ffi::{CStr, OsString};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// Most entries, bytes and levels of a tree.
 const ENTRIES_MAX: u64 = 200_000;
@@ -137,7 +130,7 @@ pub fn prune(places: &Places, keep: Duration) -> io::Result<i32> {
     let mut unused = places::entries(&places.state.join("deps"))?;
     unused.retain(|entry| age(entry).is_ok_and(|age| age >= keep));
     // Mostly no function has dependencies, and there may be many versions. Other names are no functions', or are being made.
-    let is_function = |name: &str| !unused.is_empty() && FunctionName::new(&name.replacen('.', "/", 1)).is_ok();
+    let is_function = |name: &str| !unused.is_empty() && FunctionName::of_file_form(name).is_ok();
     let functions = removal::entries(&places.state.join("versions"), is_function)?;
     let versions = functions.iter().map(|function| removal::entries(function, |_| true));
     let versions = versions.collect::<io::Result<Vec<_>>>()?.concat();

@@ -7,12 +7,12 @@
 //! user may stop the child. So `setresuid` is the last step, and the caller waits for the child by a futex with a
 //! deadline: with vfork(2) the caller would hang.
 
-use super::{privileges, rlimits};
+use super::privileges;
 use fnd_wire::frame::is_shortage;
 use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Pid, Resource, getppid};
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, getppid, setrlimit};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use rustix::thread::futex;
 use seccompiler::BpfProgram;
@@ -65,15 +65,9 @@ pub struct Seal {
     pub rules: Option<OwnedFd>,
     /// Whether the launcher is in a user namespace of its own.
     pub user_namespace: bool,
-    /// The additions of the init of each attempt, where there are no cgroups.
-    pub init: Init,
-}
-
-/// The part of the sandbox that is built in a pid namespace of one attempt.
-#[derive(Debug, Default)]
-pub struct Init {
-    /// Whether the namespace gets a `/proc` of its own.
+    /// Where there are no cgroups: whether the pid namespace of each attempt gets a `/proc` of its own.
     pub proc: bool,
+    /// Where there are no cgroups: the filters of the init of each attempt.
     pub filters: Vec<BpfProgram>,
 }
 
@@ -91,24 +85,41 @@ pub struct ChildPlace<'a> {
 /// Why a program was not started.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
-pub struct CloneError {
+pub struct NoStart {
     /// Which step failed, for people.
     pub why: String,
     /// The child, if one was made; its parent has to wait for it.
     pub child: Option<Child>,
-    /// The error, if the machine has run out of something.
+    /// The error, if the machine has run out of something and this is the reason.
     pub shortage: Option<Errno>,
 }
 
-impl From<String> for CloneError {
+impl From<String> for NoStart {
     fn from(why: String) -> Self {
-        Self::new(why, None)
+        Self { why, child: None, shortage: None }
     }
 }
 
-impl CloneError {
-    pub fn new(why: String, shortage: Option<Errno>) -> Self {
-        Self { why, child: None, shortage }
+impl From<&str> for NoStart {
+    fn from(why: &str) -> Self {
+        why.to_owned().into()
+    }
+}
+
+/// Adds the name of the failed step to an error, and whether the machine has run out of something.
+pub fn tried(what: &str) -> impl Fn(io::Error) -> NoStart {
+    move |error| {
+        let shortage = Errno::from_io_error(&error).filter(|_| is_shortage(&error));
+        NoStart { shortage, ..format!("failed to {what}: {error}").into() }
+    }
+}
+
+/// The same for a step in a function's cgroup: only somebody who has removed that can make it fail so.
+pub fn tried_in_group(what: &str) -> impl Fn(io::Error) -> NoStart {
+    move |error| {
+        let gone = Errno::from_io_error(&error).filter(|errno| matches!(*errno, Errno::NOENT | Errno::NODEV));
+        let failed = tried(what)(error);
+        NoStart { shortage: failed.shortage.or(gone), ..failed }
     }
 }
 
@@ -148,8 +159,8 @@ fn pointers(texts: &[CString]) -> Vec<*const c_char> {
 /// Starts a program and returns once it was executed.
 ///
 /// # Errors
-/// [`CloneError`] naming the step that failed.
-pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
+/// [`NoStart`] naming the step that failed.
+pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, NoStart> {
     let (argv, environment) = (pointers(&exec.argv), pointers(&exec.environment));
     let (step, failed) = (Cell::new("clone"), Cell::new(None));
     let order = CloneOrder { exec, argv, environment, place, underway: AtomicU32::new(1), step, failed };
@@ -163,8 +174,7 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     arguments.child_tid = order.underway.as_ptr() as u64;
     arguments.stack = stack.as_mut_ptr() as u64;
     arguments.stack_size = STACK as u64;
-    let failed = |error| CloneError::new(format!("failed to clone: {error}"), shortage_in_group(&error));
-    let child = taken(vfork_clone(&arguments, &order), &pidfd).map_err(failed)?;
+    let child = taken(vfork_clone(&arguments, &order), &pidfd).map_err(tried_in_group("clone"))?;
     let in_time = wait_until_executed(&order, &child);
     drop(stack);
     let failed = order.failed.get();
@@ -175,7 +185,7 @@ pub fn start(exec: &Exec, place: ChildPlace<'_>) -> Result<Child, CloneError> {
     };
     // Of all errors of the child's steps, only ENFILE (no more open files in the whole system) is not the function's
     // fault.
-    Err(CloneError { why, child: Some(child), shortage: failed.filter(|errno| *errno == Errno::NFILE) })
+    Err(NoStart { why, child: Some(child), shortage: failed.filter(|errno| *errno == Errno::NFILE) })
 }
 
 /// Waits until a child has executed or ended, and returns whether that was in time; a child that takes too long is
@@ -201,16 +211,6 @@ fn wait_until_executed(order: &CloneOrder<'_>, child: &Child) -> bool {
         }
     }
     checks < PATIENCE * CHECKS_PER_SECOND
-}
-
-/// Returns the error if it means that the machine has run out of something.
-pub fn shortage(error: &io::Error) -> Option<Errno> {
-    Errno::from_io_error(error).filter(|_| is_shortage(error))
-}
-
-/// The same for a step in a cgroup: only somebody who has removed that can make it fail so.
-pub fn shortage_in_group(error: &io::Error) -> Option<Errno> {
-    Errno::from_io_error(error).filter(|errno| is_shortage(error) || matches!(*errno, Errno::NOENT | Errno::NODEV))
 }
 
 /// Copies this process, into a cgroup if one is given; `flags` are others of `clone3`. The copy runs `body`, exits
@@ -394,7 +394,8 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
         return Err(last());
     }
     order.step.set("set resource limits");
-    exec.rlimits.iter().try_for_each(|limit| rlimits::apply(*limit))?;
+    let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
+    exec.rlimits.iter().try_for_each(|(resource, value)| setrlimit(*resource, both(*value)))?;
     if let Some(identity) = &exec.identity {
         if !exec.bounded {
             order.step.set("empty the capability bounding set");

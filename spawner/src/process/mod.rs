@@ -8,8 +8,7 @@
 //! - `clone`: makes child processes
 //! - `closing`: connections that a helper closes
 //! - `identity`: user and groups
-//! - `keyring`: a session keyring of its own
-//! - `privileges`: capabilities, and the last rules
+//! - `privileges`: capabilities, the last rules, and keyrings
 //! - `reap`: the only waiter for children
 //! - `rlimits`: limits of one process
 //! - `unprivileged`: starts fnd as a child without rights
@@ -17,7 +16,6 @@
 pub mod clone;
 pub mod closing;
 pub mod identity;
-pub mod keyring;
 pub mod privileges;
 pub mod reap;
 pub mod rlimits;

@@ -1,4 +1,4 @@
-//! Drops capabilities, closes the ways to get some back, and puts rules in force.
+//! Drops capabilities, closes the ways to get some back, puts rules in force, and separates keyrings.
 
 use rustix::io::{Errno, Result};
 use rustix::thread::{
@@ -50,4 +50,13 @@ pub fn restrict(rules: BorrowedFd<'_>) -> Result<()> {
         0 => Ok(()),
         _ => Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)),
     }
+}
+
+/// Gives this process and its children a new session keyring (session-keyring(7)): through a shared one, one function could
+/// reach another.
+#[expect(unsafe_code, reason = "keyctl has no wrapper")]
+pub fn join_new_keyring() {
+    // SAFETY: numbers and no name. If the call is refused (a kernel without keys, a container that forbids them),
+    // functions have no keys either.
+    unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, 0) };
 }

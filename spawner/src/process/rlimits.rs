@@ -1,14 +1,6 @@
-//! Sets resource limits of a process (`setrlimit(2)`).
+//! Finds the resource limits of a process (`setrlimit(2)`).
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-/// Sets a limit of this process, soft and hard.
-///
-/// # Errors
-/// If `setrlimit` fails.
-pub fn apply((resource, value): (Resource, u64)) -> rustix::io::Result<()> {
-    setrlimit(resource, Rlimit { current: Some(value), maximum: Some(value) })
-}
+use rustix::process::{Resource, getrlimit};
 
 /// Returns limits that can be set: at most the present hard limit, since without `CAP_SYS_RESOURCE` it can't be raised.
 pub fn possible(mut limits: Vec<(Resource, u64)>) -> Vec<(Resource, u64)> {

@@ -7,7 +7,8 @@ use fnd_wire::trust::JUDGE_ID;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Resource;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::fs::File;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 
 /// Opens a program that is executed by its descriptor: the judge's user may not be able to reach a program in somebody's
 /// home.
@@ -18,7 +19,8 @@ pub fn image(program: &std::path::Path) -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Starts fnd-helper as a child without rights, with these arguments; `root`: as a user of its own.
+/// Starts fnd-helper as a child without rights, with these arguments; `root`: as a user of its own. It has standard input,
+/// and standard output if that is given.
 ///
 /// # Errors
 /// If it can't be started.
@@ -26,7 +28,7 @@ pub fn start(
     image: &OwnedFd,
     arguments: Vec<CString>,
     root: bool,
-    place: ChildPlace<'_>,
+    (input, output): (BorrowedFd<'_>, Option<BorrowedFd<'_>>),
 ) -> Result<Child, Box<dyn std::error::Error>> {
     // The child writes no file, leaves no core dump with the files of others, and gets 1 GiB of address space at most.
     let mut rlimits = vec![(Resource::Fsize, 0), (Resource::Core, 0), (Resource::As, 1 << 30)];
@@ -36,6 +38,9 @@ pub fn start(
     let argv = [c"fnd-helper".to_owned()].into_iter().chain(arguments).collect();
     let identity = root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() });
     let rlimits = rlimits::possible(rlimits);
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    let stdio = [input, output.unwrap_or(null.as_fd()), null.as_fd()];
+    let place = ChildPlace { cgroup: None, stdio, channel: None };
     let exec = Exec { path, argv, directory: c"/".to_owned(), identity, rlimits, ..Exec::default() };
     Ok(clone::start(&exec, place).inspect_err(|error| error.child.iter().for_each(reap::end))?)
 }

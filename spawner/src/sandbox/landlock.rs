@@ -1,8 +1,8 @@
 //! Rules of Landlock (landlock(7)): attempts of a function can't signal each other or reach abstract sockets of others, and
 //! with `connect:` open TCP connections to the named ports only. Without mount namespaces they open only the files that
-//! the view allows.
+//! the view allows, by the same table from which the mounts are made.
 
-use super::mounts::{Use, find};
+use super::mounts::{DEVICES, MountView, PRIVATE, Use, find};
 use crate::stat_cache::unless_short;
 use fnd_wire::sandbox::{Network, Profile, Sandbox};
 use landlock::{
@@ -12,7 +12,7 @@ use landlock::{
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::error::Error;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The rights to files that are restricted: all that can be tested here. The kernel leaves out those that it does not know.
 const FILES: ABI = ABI::V3;
@@ -59,4 +59,38 @@ pub fn ruleset(sandbox: &Sandbox, files: Option<&[(PathBuf, Use)]>) -> Result<Op
         created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp))?;
     }
     Ok(created.into())
+}
+
+/// Returns the view as a list of what is allowed. Rules can't hide a part of what they allow: a directory with a hidden
+/// place in it is replaced by its entries of this moment. `/etc` is allowed as a whole, since programs replace files in
+/// it. Temporary directories and `/proc` are the machine's.
+///
+/// # Errors
+/// If the machine has run out of something.
+pub fn allowed(view: &MountView) -> std::io::Result<Vec<(PathBuf, Use)>> {
+    let strict = view.sandbox.profile == Profile::Strict;
+    let (shown, mut hidden, later) = view.table()?;
+    // `/etc` is allowed as a whole, so no rule can close a place in it.
+    hidden.retain(|path| !path.starts_with("/etc/fnd"));
+    hidden.extend(strict.then(|| PathBuf::from("/dev")));
+    let mut allowed = Vec::new();
+    allow(Path::new("/"), Use::Read, &hidden, &mut allowed)?;
+    let named = view.sandbox.devices.iter().map(String::as_str);
+    let devices = if strict { [&DEVICES[..], &["/dev/pts", "/dev/ptmx"]].concat() } else { vec!["/dev"] };
+    allowed.extend(devices.into_iter().chain(named).map(|path| (path.into(), Use::Device)));
+    allowed.extend(PRIVATE.map(|(path, _)| path).into_iter().chain(["/proc"]).map(|path| (path.into(), Use::Write)));
+    shown.iter().try_for_each(|(path, usage)| allow(path, *usage, &later, &mut allowed))?;
+    Ok(allowed)
+}
+
+/// Allows a path, but what is hidden in it.
+fn allow(path: &Path, usage: Use, hidden: &[PathBuf], allowed: &mut Vec<(PathBuf, Use)>) -> std::io::Result<()> {
+    if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
+        allowed.push((path.to_owned(), usage));
+    } else if hidden.iter().all(|hidden| hidden != path) {
+        for entry in unless_short(std::fs::read_dir(path))?.into_iter().flatten() {
+            allow(&entry?.path(), usage, hidden, allowed)?;
+        }
+    }
+    Ok(())
 }

@@ -6,9 +6,9 @@
 //! Everything that the launcher starts is born in it. [`Seal`] holds the rest, which each attempt adds.
 
 use super::mounts::{Building, MountView, Use};
-use super::{allowed, landlock, mounts, network, seccomp, user_namespace};
+use super::{landlock, mounts, namespaces, seccomp};
 use crate::log::Failed as _;
-use crate::process::clone::{self, Init, Seal};
+use crate::process::clone::{self, Seal};
 use crate::protocol::{Channel, hear};
 use crate::stat_cache::open_real;
 use fnd_wire::form::Wire as _;
@@ -38,12 +38,12 @@ impl Missing {
 ///
 /// # Errors
 /// Which layer can't be built, for people.
-pub fn enter_init(init: &Init) -> Result<(), String> {
-    if init.proc {
+pub fn enter_init(seal: &Seal) -> Result<(), String> {
+    if seal.proc {
         unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
         open_real(Path::new("/"), OFlags::PATH).and_then(mounts::mount_proc).failed("mount /proc")?;
     }
-    filter(&init.filters)
+    filter(&seal.filters)
 }
 
 fn filter(filters: &[BpfProgram]) -> Result<(), String> {
@@ -59,9 +59,9 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
 
 /// Moves this process into a user namespace of its own, with all rights in it, and an ipc namespace.
 fn enter_user_namespace() -> io::Result<()> {
-    let own = user_namespace::own_ids();
+    let own = namespaces::own_ids();
     unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWIPC)?;
-    user_namespace::map(own)?;
+    namespaces::map(own)?;
     // Functions of the same user may not read or stop this process, which has more rights than they have.
     Ok(rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
@@ -73,18 +73,18 @@ fn enter_user_namespace() -> io::Result<()> {
 /// Which layer can't be built, for people.
 pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Containment) -> Result<Seal, String> {
     let sandbox = &view.sandbox;
-    let filters = if missing.can("seccomp") { seccomp::filters(sandbox.syscalls, &sandbox.network)? } else { None };
+    let filters = missing.can("seccomp").then(|| seccomp::filters(sandbox.syscalls, &sandbox.network)).transpose()?;
+    let filters = filters.unwrap_or_default();
     let own_network = matches!(sandbox.network, Network::None | Network::Loopback) && missing.can("network");
     let own_mounts = (sandbox.profile != Profile::Off || view.secrets.is_some()) && missing.can("mounts");
-    let mut later = Init::default();
-    let user_namespace = !root && (own_network || own_mounts);
-    if user_namespace {
+    let mut seal = Seal { user_namespace: !root && (own_network || own_mounts), ..Seal::default() };
+    if seal.user_namespace {
         enter_user_namespace().failed("make a user namespace")?;
     }
     if own_network {
         unshare(UnshareFlags::NEWNET).failed("make a network namespace")?;
         if sandbox.network == Network::Loopback {
-            network::bring_up_loopback().failed("bring up the loopback interface")?;
+            namespaces::bring_up_loopback().failed("bring up the loopback interface")?;
         }
     }
     if sandbox.profile != Profile::Off && own_mounts {
@@ -99,7 +99,7 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
             init(|| if own_proc { mounts::mount_proc(&building.root).failed("mount /proc") } else { Ok(()) })?;
         }
         building.enter().failed("change to the view of the files")?;
-        later.proc = own_proc && missing.can("pid") && containment == Containment::PidNamespace;
+        seal.proc = own_proc && missing.can("pid") && containment == Containment::PidNamespace;
     } else if let Some(secrets) = &view.secrets {
         if own_mounts {
             unshare(UnshareFlags::NEWNS).failed("make a mount namespace")?;
@@ -109,19 +109,20 @@ pub fn enter(view: &MountView, missing: &Missing, root: bool, containment: Conta
         }
     }
     // After the secrets were written: a rule is for the file that is there now.
-    let files = (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| allowed::of(view)).transpose();
+    let files =
+        (sandbox.profile != Profile::Off && !missing.can("mounts")).then(|| landlock::allowed(view)).transpose();
     let files = files.failed("list the files that it may open")?;
-    let wanted = files.is_some() || missing.can("landlock");
-    let rules =
-        if wanted { landlock::ruleset(sandbox, files.as_deref()).map_err(|error| error.to_string())? } else { None };
+    if files.is_some() || missing.can("landlock") {
+        seal.rules = landlock::ruleset(sandbox, files.as_deref()).map_err(|error| error.to_string())?;
+    }
     // The filters come last: they refuse the calls that the other layers are built with.
-    let filters = filters.unwrap_or_default();
     if containment == Containment::Cgroup {
         filter(&filters.launcher)?;
     } else {
-        later.filters = filters.launcher;
+        seal.filters = filters.launcher;
     }
-    Ok(Seal { filter: Some(filters.attempt).filter(|filter| !filter.is_empty()), rules, user_namespace, init: later })
+    seal.filter = Some(filters.attempt).filter(|filter| !filter.is_empty());
+    Ok(seal)
 }
 
 /// Starts the first process of the new pid namespace, which waits for orphans until the launcher ends; all processes of
@@ -158,11 +159,7 @@ fn reap_for_ever() -> ! {
 /// Finds out by doing it, each time in a process of its own, which layers this machine can give. `root` is an empty
 /// directory; `is_root`: whether this process is root.
 pub fn probe(root: &Path, is_root: bool) -> Missing {
-    let strict = |network| {
-        let (profile, syscalls, tmp) = (Profile::Strict, Profile::Off, 1 << 20);
-        let [read_only, read_write, hide, devices, asked] = <[Vec<String>; 5]>::default();
-        Sandbox { profile, network, syscalls, proc_full: false, read_only, read_write, hide, devices, tmp, asked }
-    };
+    let strict = |network| Sandbox { network, syscalls: Profile::Off, ..Sandbox::of(Profile::Strict) };
     let with = |sandbox: Sandbox, lacking: &[&'static str]| {
         let (own, shown, accounts) = (Vec::new(), Vec::new(), <[String; 2]>::default());
         let view = MountView { sandbox, root: root.to_owned(), own, shown, runs: None, accounts, secrets: None };

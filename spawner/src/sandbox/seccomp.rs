@@ -109,7 +109,7 @@ type SeccompRules = std::collections::BTreeMap<i64, Vec<SeccompRule>>;
 ///
 /// # Errors
 /// Why they can't be made: a defect of this program, or another processor than fnd is built for.
-pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, String> {
+pub fn filters(profile: Profile, network: &Network) -> Result<Filters, String> {
     let refused = || SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let mut launcher = Vec::new();
     if matches!(network, Network::Connect(_)) {
@@ -119,8 +119,7 @@ pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, S
         launcher.extend(other_set());
     }
     if profile == Profile::Off {
-        let filters = Filters { launcher, attempt: BpfProgram::new() };
-        return Ok(Some(filters).filter(|filters| !filters.launcher.is_empty()));
+        return Ok(Filters { launcher, attempt: BpfProgram::new() });
     }
     // Of two filters that refuse a call, the error of the later one counts: first what does not exist, then what is known
     // and refused.
@@ -132,7 +131,7 @@ pub fn filters(profile: Profile, network: &Network) -> Result<Option<Filters>, S
     launcher.push(compile(refused_rules(profile, network)?, SeccompAction::Allow, refused())?);
     let no_clone3 = SeccompAction::Errno(libc::ENOSYS.cast_unsigned()); // programs then use `clone`
     let attempt = compile([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, no_clone3)?;
-    Ok(Some(Filters { launcher, attempt }))
+    Ok(Filters { launcher, attempt })
 }
 
 /// Returns the filter that refuses the second set of calls of x86-64 (x32, for pointers of 32 bits), which some kernels
@@ -223,14 +222,15 @@ mod tests {
 
     #[test]
     fn every_profile_has_its_filters() {
-        assert!(filters(Profile::Off, &Network::Host).unwrap().is_none());
-        let ports = filters(Profile::Off, &Network::Connect(vec![443])).unwrap().unwrap();
+        let none = filters(Profile::Off, &Network::Host).unwrap();
+        assert!(none.launcher.is_empty() && none.attempt.is_empty());
+        let ports = filters(Profile::Off, &Network::Connect(vec![443])).unwrap();
         assert_eq!((ports.launcher.is_empty(), ports.attempt.len()), (false, 0));
         assert_eq!(
-            filters(Profile::Standard, &Network::None).unwrap().unwrap().launcher.len(),
+            filters(Profile::Standard, &Network::None).unwrap().launcher.len(),
             1 + usize::from(cfg!(target_arch = "x86_64"))
         );
-        let strict = filters(Profile::Strict, &Network::Host).unwrap().unwrap();
+        let strict = filters(Profile::Strict, &Network::Host).unwrap();
         assert!(strict.launcher.iter().all(|program| program.len() < 4096), "the kernel takes no more");
     }
 }

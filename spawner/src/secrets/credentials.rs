@@ -7,19 +7,18 @@
 //! ```
 //! So the spawner itself never has a value in its memory. The head has what fnd may know: fingerprints.
 
-use super::vault::{SECRET, Vault, read};
+use super::vault::{SECRET, read};
+use super::*;
 use crate::log::Failed as _;
-use crate::policy::problem;
 use fnd_wire::form::{Bytes, Wire, wire_structs};
-use fnd_wire::frame::Problem;
 use fnd_wire::ids::Version;
 use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Credentials, Mapped};
 use fnd_wire::trust::is_secret;
 use sha2::{Digest as _, Sha256};
-use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
 
 /// Most bytes of all values of a function together.
 pub const ALL_MAX: usize = 1 << 20;
@@ -62,8 +61,12 @@ pub struct Gathered {
 pub struct Gatherer {
     /// Where secrets are.
     pub vault: Vault,
-    /// Reads those that lie beside the function.
-    pub decrypter: super::decrypter::Decrypter,
+    /// The program that reads those beside the function.
+    pub program: PathBuf,
+    /// Whether that program can have a user of its own.
+    pub root: bool,
+    /// The directories that may have secrets of the function.
+    pub dirs: Vec<PathBuf>,
     /// The values that the function gets.
     pub credentials: Credentials,
     /// The key of this machine.
@@ -124,10 +127,10 @@ impl Gatherer {
         if let Some(opened) = self.vault.find(name).map_err(|why| why.into_problem(name))? {
             return read(name, opened);
         }
-        if let Some(value) = self.decrypter.secret(&self.vault, name)? {
+        if let Some(value) = self.encrypted(name)? {
             return Ok(value);
         }
-        self.decrypter.in_manifests(&self.vault, name)?.ok_or_else(|| self.vault.missing(name))
+        self.in_manifests(name)?.ok_or_else(|| self.vault.missing(name))
     }
 
     /// Reads the entries of a service binding.

@@ -10,7 +10,7 @@
 //! - `vault`: opens the files of secrets
 
 pub mod credentials;
-pub mod decrypter;
+mod decrypter;
 pub mod vault;
 
 use self::vault::{NoSecret, PRIVATE, PUBLIC, Vault, VaultBounds, failed};

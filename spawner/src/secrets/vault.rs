@@ -148,8 +148,7 @@ pub fn failed(path: &Path, errno: Errno) -> NoSecret {
 /// Why it can't be read.
 pub fn read(shown: &str, (file, length): (File, u64)) -> Result<Vec<u8>, Problem> {
     let mut value = Vec::new();
-    let read = file.take(length + 1).read_to_end(&mut value);
-    match read {
+    match file.take(length + 1).read_to_end(&mut value) {
         Ok(count) if count as u64 == length => Ok(value),
         Ok(_) => Err(problem(shown, "it changed while being read", "reload fnd")),
         Err(error) => Err(problem(shown, format!("failed to read it: {error}"), "check the file")),

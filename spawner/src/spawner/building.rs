@@ -43,7 +43,7 @@ impl Spawner {
     /// Returns the tree of a function's dependencies, or of its code. If there is none, or an old one of code, the version
     /// that builds it is installed.
     pub(super) fn tree(&mut self, snapshot: &mut Snapshot, build: PlannedBuild, is_source: bool) -> BuiltTree {
-        let (given, shown) = (snapshot.given.take(), snapshot.shown.clone());
+        let (given, shown) = (std::mem::replace(&mut snapshot.given, Ok(None)), snapshot.shown.clone());
         let one = |why: &str, help: &str| vec![problem(&shown, why, help)];
         if self.protocol == PROTOCOL_0_1 {
             return Err(one("it has dependencies, and this fnd is older than fnd-spawner", "restart fnd"));
@@ -60,7 +60,7 @@ impl Spawner {
         let inner = snapshot.of_build(own, &inputs, made, staging).map_err(unread)?;
         let (mut planned, mut installed, group) =
             self.install(&inner, (plan, sandbox), [Some(digest), None]).map_err(|problem| vec![problem])?;
-        planned.1.1 = given.is_some(); // the digest is no digest of secrets
+        planned.1.1 = matches!(given, Ok(Some(_))); // the digest is no digest of secrets
         installed.document = document;
         let places = &self.workers.host.places;
         let again = snapshot.purpose == Purpose::Rebuild;
@@ -79,10 +79,7 @@ impl Spawner {
         if is_there {
             return Ok(Ok(tree));
         }
-        // Checked only now: a tree that is there needs no secrets.
-        if !snapshot.unread.is_empty() {
-            return Err(std::mem::take(&mut snapshot.unread));
-        }
+        let given = given?; // only now: a tree that is there needs no secrets
         let stored = inner.store(&planned, &tree, places, group);
         stored.map_err(|error| one(&format!("failed to store its build: {error}"), "check the free space"))?;
         self.workers.give(installed.id, installed.version, given);

@@ -2,19 +2,13 @@
 
 use super::*;
 use crate::secrets::credentials::{self, Gathered, Gatherer};
-use crate::secrets::decrypter::Decrypter;
 use fnd_wire::plan::Credentials;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
 
-/// A function that waits for its secrets.
-pub(super) struct Waiting {
-    judged: Judged,
-    /// The secrets to read next.
-    then: Option<Credentials>,
-    memory: File,
-}
+/// A function that waits for its secrets, those to read next, and the memory file with the former.
+pub(super) type Waiting = (Judged, Option<Credentials>, File);
 
 impl Spawner {
     /// Returns the reader of a function's secrets, and the memory file that it writes, twice.
@@ -23,10 +17,7 @@ impl Spawner {
         if let Some(flaw) = credentials.flaw() {
             return Err(one(flaw.to_owned(), "correct the manifest"));
         }
-        if !snapshot.trusted {
-            let why = "it has secrets or service bindings, but root does not own all of its files";
-            return Err(one(why.to_owned(), "run `chown root` for code and manifest"));
-        }
+        snapshot.may_ask(Some("it has secrets or service bindings"), "")?;
         let failed = |what: &str, error: io::Error| one(format!("failed to make {what}: {error}"), "reload fnd");
         let memory = memfd_create("fnd-credentials", MemfdFlags::CLOEXEC);
         let memory = memory.map_err(|error| failed("a memory file", error.into()))?;
@@ -37,9 +28,9 @@ impl Spawner {
         let source = root.join(&install.source);
         let own = if install.directory_form { Some(source.as_path()) } else { source.parent() };
         // The function's own directory comes first, since the first secret that is found counts.
-        let dirs = own.map(PathBuf::from).into_iter().chain([root.clone()]);
-        let decrypter = Decrypter { program: host.helper.clone(), root: host.myself.root(), dirs: dirs.collect() };
-        let gatherer = Gatherer { vault: self.secrets.vault.clone(), decrypter, credentials, key };
+        let dirs = own.map(PathBuf::from).into_iter().chain([root.clone()]).collect();
+        let (vault, program, root) = (self.secrets.vault.clone(), host.helper.clone(), host.myself.root());
+        let gatherer = Gatherer { vault, program, root, dirs, credentials, key };
         let written = memory.try_clone().failed("open a memory file again");
         Ok((gatherer, memory.into(), written.map_err(|why| one(why, "reload fnd"))?.into()))
     }
@@ -57,19 +48,16 @@ impl Spawner {
         let kept = written.as_raw_fd();
         // A helper that fails leaves the memory file without a head, which `gathered` finds.
         let body = move || i32::from(gatherer.gather(&written).is_err());
-        let after = After::Gathered(Box::new(Waiting { judged, then, memory }));
+        let after = After::Gathered(Box::new((judged, then, memory)));
         self.helpers.add_with(Lane::Write, after, (kept, Box::new(body)));
     }
 
     /// Continues with a function for which secrets were read.
-    pub(super) fn gathered(&mut self, waiting: Waiting) {
-        let Waiting { mut judged, then, memory } = waiting;
+    pub(super) fn gathered(&mut self, (mut judged, then, memory): Waiting) {
         match (credentials::head(&memory), then) {
             (Ok(head), Some(then)) => {
-                match head.problems.is_empty() {
-                    true => judged.snapshot.given = Some(Gathered { head, memory }),
-                    false => judged.snapshot.unread = head.problems,
-                }
+                let is_read = head.problems.is_empty();
+                judged.snapshot.given = if is_read { Ok(Some(Gathered { head, memory })) } else { Err(head.problems) };
                 self.gather(judged, (then, None));
             }
             (Ok(head), None) if head.problems.is_empty() => self.decide(judged, Some(Gathered { head, memory })),

@@ -44,7 +44,7 @@ use crate::stat_cache::StatCache;
 use crate::uids::{self, Uids};
 use crate::workers::names::UserNames;
 use crate::workers::sockets;
-use crate::workers::{Host, NoStart, Outbox, Program, TMP, WorkerTable};
+use crate::workers::{Host, Outbox, Program, TMP, WorkerTable};
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::frame::{
     Containment, ExitStatus, Hello, Install, Installed, MemoryGroups, PROTOCOL_0_1, PROTOCOL_MAX, PROTOCOL_MIN,

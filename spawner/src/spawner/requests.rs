@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::install::Purpose;
+use crate::process::clone::NoStart;
 use crate::process::closing::Closing;
 use fnd_wire::frame::STORED;
 use fnd_wire::plan::is_builder;

@@ -16,9 +16,6 @@ const GO_ON: &str =
 /// Help for a stored version whose rights were withdrawn.
 const WITHDRAWN: &str = "choose another release, or correct the file of the function";
 
-/// Why a function may not have what only root may give.
-const NOT_ROOTS: &str = "root does not own all of its files";
-
 /// Largest number of functions with a large file being copied, since the files of each that were read are held in
 /// memory.
 const COPIES_MAX: usize = 4;
@@ -263,10 +260,8 @@ impl Spawner {
         let result = tree.and_then(|tree| {
             snapshot.tree = tree;
             let plan = verdict.plan.zip(sandbox).ok_or_else(Vec::new)?;
-            if !snapshot.trusted && !secrets.is_empty() {
-                let message = format!("its routes name secrets, but {NOT_ROOTS}");
-                return Err(vec![problem(&snapshot.shown, message, "run `chown root` for code and manifest")]);
-            }
+            let asks = (!secrets.is_empty()).then_some("its routes name secrets");
+            snapshot.may_ask(asks, "").map_err(|problem| vec![problem])?;
             self.secrets.check(&secrets)?;
             self.install(&snapshot, plan, [digest, tree]).map_err(|problem| vec![problem])
         });
@@ -329,14 +324,9 @@ impl Spawner {
             }
             warnings.push(problem(shown, message, "the limit is not in force"));
         }
-        if let Some(key) = sandbox.widens(self.profile).filter(|_| !snapshot.trusted) {
-            let message = format!("`sandbox.{key}` gives it more than other functions, but {NOT_ROOTS}");
-            return Err(problem(shown, message, "run `chown root` for code and manifest, or remove the setting"));
-        }
-        if plan.calls() && !snapshot.trusted {
-            let message = format!("it wants to call fnd, but {NOT_ROOTS}");
-            return Err(problem(shown, message, "run `chown root` for code and manifest, or remove `[access]`"));
-        }
+        let widens = |key: &str| format!("`sandbox.{key}` gives it more than other functions");
+        snapshot.may_ask(sandbox.widens(self.profile).map(widens), ", or remove the setting")?;
+        snapshot.may_ask(plan.calls().then_some("it wants to call fnd"), ", or remove `[access]`")?;
         let lacking = host.lacking.0.iter().find(|(layer, _)| sandbox.asked.iter().any(|asked| asked == layer));
         if let Some((layer, why)) = lacking {
             let message = format!("its sandbox needs `{layer}`, which this machine can't give: {why}");

@@ -4,18 +4,19 @@
 //! SIGTERM). In a pid namespace every process dies with the init. Without a namespace the init is a subreaper and kills
 //! the processes that it finds below itself. This is best effort: a tree that forks faster than it is killed survives.
 //!
-//! The spawner controls the init by signals: on SIGTERM it passes SIGTERM on to every process, on SIGUSR1 it kills
-//! every process. The init reports by two frames: first why the start failed (empty: it succeeded), then how the
+//! The spawner controls the init by signals: the init passes each of [`STOP_SIGNALS`] on to every process, and on SIGALRM
+//! it kills every process. The init reports by two frames: first why the start failed (empty: it succeeded), then how the
 //! function ended and whether other processes still ran.
 
 use crate::log::Failed as _;
-use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
+use crate::process::clone::{self, Child, ChildPlace, Exec, NoStart, tried};
 use crate::protocol::{Channel, hear};
-use crate::sandbox::{layers, user_namespace};
+use crate::sandbox::{layers, namespaces};
 use fnd_wire::form::Wire as _;
 use fnd_wire::frame::{Containment, ExitStatus};
-use nix::sys::signal::{SigSet, Signal};
-use rustix::process::{Pid, PidfdFlags, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait};
+use fnd_wire::plan::STOP_SIGNALS;
+use nix::sys::signal::{SigSet, Signal as SetSignal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, pidfd_send_signal, wait};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 
 /// The last report of an init: how the function ended, and whether other processes still ran.
@@ -23,8 +24,8 @@ pub type InitReport = (ExitStatus, bool);
 
 /// Returns the best containment that works here without cgroups.
 pub fn without_cgroups(root: bool) -> Containment {
-    let own = user_namespace::own_ids();
-    let mapped = || root || user_namespace::map(own).is_ok();
+    let own = namespaces::own_ids();
+    let mapped = || root || namespaces::map(own).is_ok();
     let tried = clone::fork(None, false, namespaces(root), || i32::from(!mapped()));
     match tried.ok().and_then(|child| crate::process::reap::wait(&child)) {
         Some(ended) if ended.status == ExitStatus::Code(0) => Containment::PidNamespace,
@@ -51,26 +52,25 @@ fn may(exec: &Exec) -> bool {
 /// Starts a program below an init of its own; returns the init and the channel on which the init reports the end.
 ///
 /// # Errors
-/// [`CloneError`] of the init or of the program.
-pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Result<(Child, OwnedFd), CloneError> {
-    let own = user_namespace::own_ids();
+/// [`NoStart`] of the init or of the program.
+pub fn start(exec: &Exec, place: ChildPlace<'_>, containment: Containment) -> Result<(Child, OwnedFd), NoStart> {
+    let own = namespaces::own_ids();
     let (theirs, ours) = Channel::pair().failed(SET_UP)?;
     let first = ours.try_clone().failed(SET_UP)?; // before there is an init, which nobody would know after an error
     let flags = if containment == Containment::PidNamespace { namespaces(may(exec)) } else { 0 };
     // The closure owns the copy's end of the channel. Here it is closed with the closure, so that the end of the copy
     // is noticed.
     let copied = clone::fork(None, true, flags, move || init(exec, place, containment, own, theirs));
-    let failed = |error| CloneError::new(format!("failed to {SET_UP}: {error}"), clone::shortage(&error));
-    let child = copied.map_err(failed)?;
+    let child = copied.map_err(tried(SET_UP))?;
     let heard = hear(first, &format!("failed to {SET_UP}"));
     // Before its report the init has asked for a signal at the spawner's end. If the spawner had ended before that, the
     // signal never comes, and in its pid namespace the init itself can't see why.
     if exec.is_alone() {
-        child.signal(rustix::process::Signal::USR1);
+        child.signal(Signal::ALARM);
     }
     match heard {
         Ok(()) => Ok((child, ours)),
-        Err(why) => Err(CloneError { child: Some(child), ..why.into() }),
+        Err(why) => Err(NoStart { child: Some(child), ..why.into() }),
     }
 }
 
@@ -82,13 +82,13 @@ fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32,
         if !namespace {
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         } else if !may(exec) {
-            user_namespace::map(own)?;
+            namespaces::map(own)?;
         }
         // When the spawner ends, everything that it started has to end.
-        let signal = if namespace { rustix::process::Signal::KILL } else { rustix::process::Signal::USR1 };
+        let signal = if namespace { Signal::KILL } else { Signal::ALARM };
         Ok::<_, std::io::Error>(rustix::process::set_parent_process_death_signal(Some(signal))?)
     })();
-    let prepared = prepared.failed(SET_UP).and_then(|()| layers::enter_init(&exec.seal.init));
+    let prepared = prepared.failed(SET_UP).and_then(|()| layers::enter_init(&exec.seal));
     let started = prepared.and_then(|()| clone::start(exec, place).map_err(|error| error.why));
     let why = started.as_ref().err().cloned().unwrap_or_default();
     let _ = report.send(&why.to_wire(), Vec::new()); // the spawner may be gone; this holds for the second report, too
@@ -100,7 +100,7 @@ fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32,
     let ended: InitReport = (status, has_children());
     let _ = report.send(&ended.to_wire(), Vec::new());
     while !namespace && has_children() {
-        signal_all(rustix::process::Signal::KILL, namespace);
+        signal_all(Signal::KILL, namespace);
         let _ = wait(WaitOptions::empty());
     }
     0
@@ -109,12 +109,12 @@ fn init(exec: &Exec, place: ChildPlace<'_>, containment: Containment, own: (u32,
 /// Handles signals until the first process ends, and returns how it ended.
 fn serve_until(first: u32, namespace: bool) -> ExitStatus {
     // Every signal has been blocked since the launcher started.
-    let handled = SigSet::from_iter([Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGUSR1]);
+    let stops = STOP_SIGNALS.iter().filter_map(|(_, number)| SetSignal::try_from(*number).ok());
+    let handled: SigSet = stops.chain([SetSignal::SIGCHLD, SetSignal::SIGALRM]).collect();
     loop {
-        match handled.wait() {
-            Ok(Signal::SIGTERM) => signal_all(rustix::process::Signal::TERM, namespace),
-            Ok(Signal::SIGUSR1) => signal_all(rustix::process::Signal::KILL, namespace),
-            _ => {}
+        let signal = handled.wait().ok().and_then(|signal| Signal::from_named_raw(signal as i32));
+        if let Some(signal) = signal.filter(|signal| *signal != Signal::CHILD) {
+            signal_all(if signal == Signal::ALARM { Signal::KILL } else { signal }, namespace);
         }
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if pid.as_raw_nonzero().get().cast_unsigned() == first {
@@ -131,7 +131,7 @@ fn exit_status(status: WaitStatus) -> ExitStatus {
 }
 
 #[expect(unsafe_code, reason = "kill(-1) in a pid namespace has no safe wrapper")]
-fn signal_all(signal: rustix::process::Signal, namespace: bool) {
+fn signal_all(signal: Signal, namespace: bool) {
     if namespace {
         // SAFETY: as pid 1 of its namespace this process reaches only processes in that namespace, and not itself.
         let _ = unsafe { libc::kill(-1, signal.as_raw()) };
@@ -183,7 +183,7 @@ mod tests {
         };
         let limit = Timespec { tv_sec: 20, tv_nsec: 0 };
         let ended = poll(&mut [PollFd::new(&child.pidfd, PollFlags::IN)], Some(&limit)) == Ok(1);
-        child.signal(rustix::process::Signal::USR1);
+        child.signal(Signal::ALARM);
         if ended { Ok(()) } else { Err("its init goes on".to_owned()) }
     }
 

@@ -1,6 +1,8 @@
-//! Handles the answers of launchers and the ends of workers.
+//! Handles the answers of launchers and the ends of workers. Distinguishes starts that failed because of the function from
+//! those that failed because the machine has run out of something.
 
 use super::*;
+use rustix::io::Errno;
 
 /// Added to the message of a failed start if the kernel counted a refused fork.
 const TOO_MANY: &str = "; the function has as many processes as `limits.pids` allows";
@@ -36,8 +38,8 @@ impl WorkerTable {
     pub(super) fn answered(&mut self, mut frame: Frame, poller: &Poller, out: &mut Outbox) {
         let Ok((id, ((pid, errno), why))) = LauncherAnswer::from_wire(&frame.bytes) else { return };
         let child = frame.descriptors.pop_front().map(|pidfd| Child { pid, pidfd });
-        let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Starting { request } = worker.stage else { return };
+        let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.is_starting()) else { return };
+        let request = worker.request;
         if let Some(launcher) = self.launchers.get_mut(&worker.launcher) {
             launcher.answered();
             // The resource that it lacked may be there again: the next start gets a new launcher.
@@ -49,10 +51,10 @@ impl WorkerTable {
                 let early = std::mem::take(&mut worker.early);
                 early.into_iter().for_each(|signal| worker.signal(&child, signal, self.host.containment));
                 let watched = poller.add(&child.pidfd, (Token::Worker, id));
-                worker.stage = Stage::Running { child, report: frame.descriptors.pop_front() };
-                worker.handover.pid = pid;
+                worker.stage = Stage::Running(child, frame.descriptors.pop_front());
+                worker.pid = pid;
                 let ends = std::mem::take(&mut worker.ready);
-                let reply = if worker.handover.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
+                let reply = if worker.channel.is_some() { Reply::SpawnedWithChannel } else { Reply::Spawned };
                 // The fingerprints come first: fnd needs them before it reads the first byte of output.
                 out.extend(worker.masks(id).map(|masks| (0, masks, Vec::new())));
                 out.push((request, reply(worker.spawned(id, !ends.is_empty())), ends));
@@ -68,9 +70,9 @@ impl WorkerTable {
                 // The child is about to exit, or may be stopped. The spawner does not wait for it here; it is reaped
                 // like an orphan.
                 let _ = child.map(|child| child.signal(Signal::KILL));
-                let error = |errno: u32| rustix::io::Errno::from_raw_os_error(errno.cast_signed());
+                let error = |errno: u32| Errno::from_raw_os_error(errno.cast_signed());
                 let shortage = (1..4096).contains(&errno).then(|| error(errno)).filter(|_| !refused);
-                self.failed(id, request, NoStart { why: why + full, shortage }, out);
+                self.failed(id, request, NoStart { why: why + full, shortage, child: None }, out);
             }
         }
     }
@@ -84,6 +86,19 @@ impl WorkerTable {
             let _ = worker.leaf.map(|leaf| self.clear(leaf));
         }
         out.push((request, self.not_started(WorkerId(id), function, why), Vec::new()));
+    }
+
+    /// Returns the answer for a worker of a function that was not started.
+    pub fn not_started(&self, worker: WorkerId, function: FunctionId, why: NoStart) -> Reply {
+        let group = self.active.get(&function).and_then(|active| active.group.as_ref());
+        let node = match why.shortage {
+            None => false,
+            // Each function also has its own limit of processes and memory.
+            Some(Errno::AGAIN | Errno::NOMEM) => group.is_none_or(|group| !group.is_at_its_limits()),
+            Some(_) => true,
+        };
+        let failed = SpawnFailed { worker, message: why.why };
+        if node { Reply::NodeCannotStart(failed) } else { Reply::SpawnFailed(failed) }
     }
 
     pub(super) fn release_launcher(&mut self, number: u64) {
@@ -114,15 +129,12 @@ impl WorkerTable {
         // The launcher may be broken or hang. It is killed first, so that no process starts after the children are
         // dead.
         reap::end(&launcher.child);
-        let starting = |(id, worker): (&u64, &WorkerProcess)| match worker.stage {
-            Stage::Starting { request, .. } if worker.launcher == number => Some((*id, request)),
-            _ => None,
-        };
-        let lost: Vec<(u64, u64)> = self.workers.iter().filter_map(starting).collect();
+        let starting = self.workers.iter().filter(|(_, worker)| worker.launcher == number && worker.is_starting());
+        let lost: Vec<(u64, u64)> = starting.map(|(id, worker)| (*id, worker.request)).collect();
         for (id, request) in lost {
             // This start had numbers set aside for its answer, which does not come any more.
             self.make_room();
-            self.failed(id, request, NoStart { why: why.why.clone(), shortage: why.shortage }, out);
+            self.failed(id, request, NoStart { shortage: why.shortage, ..why.why.clone().into() }, out);
         }
         let function = launcher.function;
         if self.launchers.values().any(|other| other.function == function) {
@@ -152,7 +164,7 @@ impl WorkerTable {
     /// Handles the end of a worker's first process.
     pub fn worker_ended(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Running { child, report } = &mut worker.stage else { return };
+        let Stage::Running(child, report) = &mut worker.stage else { return };
         let Some(mut ended) = reap::ended(child) else { return };
         // The launcher may still hold a copy of the descriptor. Then closing ours would not end the watch, and the loop
         // would wake up again and again.
@@ -166,7 +178,7 @@ impl WorkerTable {
                 (ended.status, stragglers) = report;
             }
         }
-        worker.stage = Stage::Draining { ended, stragglers };
+        worker.stage = Stage::Draining(ended, stragglers);
         self.leaf_changed(id, poller, out);
     }
 
@@ -183,7 +195,7 @@ impl WorkerTable {
     /// Handles a change in a leaf: ends the worker if the leaf is empty.
     pub fn leaf_changed(&mut self, id: u64, poller: &Poller, out: &mut Outbox) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
-        let Stage::Draining { ended, stragglers } = &mut worker.stage else { return };
+        let Stage::Draining(ended, stragglers) = &mut worker.stage else { return };
         let mut usage = cgroup::LeafUsage { cpu_us: ended.cpu_us, memory_peak: None, oom_kills: None };
         if let Some(leaf) = &worker.leaf
             && leaf.populated()

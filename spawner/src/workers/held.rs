@@ -16,42 +16,6 @@ const KEPT_MAX: usize = 1000;
 /// Largest number of bytes of a pipe or a result that are kept over a stop.
 const REST_MAX: u64 = 16 << 20;
 
-/// The data of a worker for the next fnd.
-pub(super) struct Handover {
-    /// The adoption record from fnd, not interpreted here.
-    pub(super) record: Bytes,
-    /// Process id of the worker's first process.
-    pub(super) pid: u32,
-    /// Read ends of standard output and error, and `$FND_RESULT`.
-    pub(super) ends: Vec<OwnedFd>,
-    /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost
-    /// when the spawner ends; the calls concerned are then interrupted.
-    pub(super) channel: Option<Closing>,
-    /// When the start was ordered.
-    pub(super) began: Duration,
-    /// When the worker's time is up; a lease moves it.
-    pub(super) until: Option<Duration>,
-    pub(super) termed: Option<(Duration, TermCause)>,
-    pub(super) killed: bool,
-}
-
-impl Handover {
-    pub(super) fn new(record: Bytes, ends: Vec<OwnedFd>, (began, until): (Duration, Option<Duration>)) -> Self {
-        Self { record, pid: 0, ends, channel: None, began, until, termed: None, killed: false }
-    }
-
-    /// Returns when the worker is ended next: by SIGTERM, or with SIGKILL if it got that already. If fnd terminated it, fnd may
-    /// kill it first.
-    fn due(&self, grace: Duration, slack: Duration) -> Option<Duration> {
-        match self.termed {
-            None => self.until.map(|until| until + slack),
-            Some(_) if self.killed => None,
-            Some((at, TermCause::Asked)) => Some(at + grace + slack),
-            Some((at, _)) => Some(at + grace),
-        }
-    }
-}
-
 impl WorkerTable {
     /// Returns the reports for a new fnd about the workers of an earlier one: first the workers, then
     /// the exits.
@@ -59,12 +23,12 @@ impl WorkerTable {
         let mut reports: Vec<(Reply, Vec<OwnedFd>)> = Vec::new();
         for (id, worker) in &self.workers {
             let ends = worker.copies();
-            let reply = if worker.handover.channel.is_some() { Reply::HeldWithChannel } else { Reply::Held };
+            let reply = if worker.channel.is_some() { Reply::HeldWithChannel } else { Reply::Held };
             reports.extend(worker.masks(*id).map(|masks| (masks, Vec::new())));
             reports.push((reply(worker.hold(*id, !ends.is_empty(), now)), ends));
         }
         let late = |worker: &WorkerProcess| {
-            let Stage::Ended { exited, lasted, at_ms } = &worker.stage else { return None };
+            let Stage::Ended(exited, lasted, at_ms) = &worker.stage else { return None };
             // By the wall clock: an earlier spawner may have stored this exit, even before a boot.
             let ago = unix_ms().saturating_sub(*at_ms).saturating_mul(1000);
             let lasted = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
@@ -76,24 +40,24 @@ impl WorkerTable {
 
     /// Replaces a worker's adoption record, and its socket by the connection that fnd accepted there.
     pub fn set_record(&mut self, AdoptionRecord { worker, record }: AdoptionRecord, connection: Option<Closing>) {
-        let before = self.workers.get(&worker.0).map_or(0, |worker| worker.handover.record.0.len());
+        let before = self.workers.get(&worker.0).map_or(0, |worker| worker.record.0.len());
         let fits = record.0.len() <= RECORD_MAX && self.records_len() - before + record.0.len() <= RECORDS_MAX;
         if let Some(worker) = self.workers.get_mut(&worker.0).filter(|_| fits) {
-            worker.handover.record = record;
-            worker.handover.channel = connection.or(worker.handover.channel.take());
+            worker.record = record;
+            worker.channel = connection.or(worker.channel.take());
         }
     }
 
     /// Sets when a worker's time is up, in place of the time before. One whose time was up already ends all the same.
     pub fn lease(&mut self, Lease { worker, until_ms }: Lease) {
         let until = until_ms.map(Duration::from_millis);
-        self.workers.get_mut(&worker.0).into_iter().for_each(|worker| worker.handover.until = until);
+        self.workers.get_mut(&worker.0).into_iter().for_each(|worker| worker.until = until);
         self.recheck_at(until);
     }
 
     /// Returns the size of all adoption records in bytes.
     pub(super) fn records_len(&self) -> usize {
-        self.workers.values().map(|worker| worker.handover.record.0.len()).sum()
+        self.workers.values().map(|worker| worker.record.0.len()).sum()
     }
 
     /// Returns whether a start is under way.
@@ -101,15 +65,15 @@ impl WorkerTable {
         self.workers.values().any(WorkerProcess::is_starting)
     }
 
-    /// Sends SIGTERM to every process of a worker and records the cause.
+    /// Sends the stop signal to every process of a worker, and records the cause.
     pub fn terminate(&mut self, id: WorkerId, cause: TermCause) {
-        if let Some(worker) = self.workers.get_mut(&id.0) {
-            // The first cause stays: it is the reason for which the worker ends.
-            worker.handover.termed.get_or_insert((now(), cause));
-        }
+        let Some(worker) = self.workers.get_mut(&id.0) else { return };
+        // The first cause stays: it is the reason for which the worker ends.
+        worker.termed.get_or_insert((now(), cause));
+        let stop = worker.stop.unwrap_or(Signal::TERM);
         // `enforce` has to find anew when a worker's time is over, since the grace begins now.
         self.recheck_at(Some(now()));
-        self.signal(id, Signal::TERM);
+        self.signal(id, stop);
     }
 
     /// Ends workers whose time is up. `slack` is the extra time in which a connected fnd may do so itself; fnd also has
@@ -121,12 +85,12 @@ impl WorkerTable {
             return;
         }
         for (id, grace) in self.running() {
-            let is_due = |worker: &&mut WorkerProcess| worker.handover.due(grace, slack).is_some_and(|at| at <= now);
+            let is_due = |worker: &&mut WorkerProcess| worker.due(grace, slack).is_some_and(|at| at <= now);
             let Some(worker) = self.workers.get_mut(&id.0).filter(is_due) else { continue };
-            worker.handover.killed = worker.handover.termed.is_some();
-            if worker.handover.killed { self.signal(id, Signal::KILL) } else { self.terminate(id, TermCause::TimeUp) }
+            worker.killed = worker.termed.is_some();
+            if worker.killed { self.signal(id, Signal::KILL) } else { self.terminate(id, TermCause::TimeUp) }
         }
-        let due = |(id, grace): (WorkerId, Duration)| self.workers.get(&id.0)?.handover.due(grace, slack);
+        let due = |(id, grace): (WorkerId, Duration)| self.workers.get(&id.0)?.due(grace, slack);
         self.enforce_at = self.running().into_iter().filter_map(due).min();
     }
 
@@ -137,22 +101,22 @@ impl WorkerTable {
 
     /// Drops the descriptors of the oldest ended workers if there are too many.
     pub(super) fn bound_kept(&mut self) {
-        let with_ends = |worker: &&mut WorkerProcess| worker.is_over() && !worker.handover.ends.is_empty();
+        let with_ends = |worker: &&mut WorkerProcess| worker.is_over() && !worker.ends.is_empty();
         let mut ended: Vec<&mut WorkerProcess> = self.workers.values_mut().filter(with_ends).collect();
         let excess = ended.len().saturating_sub(KEPT_MAX);
         for worker in ended.iter_mut().take(excess) {
-            (worker.handover.ends, worker.handover.channel) = (Vec::new(), None);
+            (worker.ends, worker.channel) = (Vec::new(), None);
         }
     }
 
     /// Writes the exits that fnd has not acknowledged to a file; writes nothing if there are none.
     pub fn store_ends(&self, path: &Path) -> io::Result<()> {
         let keep = |(id, worker): (&u64, &WorkerProcess)| {
-            let Stage::Ended { exited, at_ms, lasted } = &worker.stage else { return None };
+            let Stage::Ended(exited, lasted, at_ms) = &worker.stage else { return None };
             // Output that could hold secrets is not written to the disk.
-            let ends = if worker.masks.fingerprints.is_empty() { &worker.handover.ends[..] } else { &[] };
+            let ends = if worker.masks.fingerprints.is_empty() { &worker.ends[..] } else { &[] };
             let rest: Vec<Bytes> = ends.iter().enumerate().map(read_rest).collect();
-            let held = worker.hold(*id, !rest.is_empty(), worker.handover.began + *lasted);
+            let held = worker.hold(*id, !rest.is_empty(), worker.began + *lasted);
             Some(StoredExit { held, exited: exited.clone(), at_ms: *at_ms, rest })
         };
         let kept: Vec<StoredExit> = self.workers.iter().filter_map(keep).collect();
@@ -174,10 +138,11 @@ impl WorkerTable {
             let ends = rest.iter().enumerate().map(write_rest).collect::<io::Result<_>>().failed("restore output")?;
             let termed = held.termed.map(|(_, cause)| (now(), cause));
             let began = now().saturating_sub(Duration::from_millis(held.age_ms));
-            let handover = Handover { termed, killed: true, ..Handover::new(held.record, ends, (began, None)) };
-            let stage = Stage::Ended { exited, lasted: Duration::from_millis(held.age_ms), at_ms };
+            let stage = Stage::Ended(exited, Duration::from_millis(held.age_ms), at_ms);
+            let (record, killed) = (held.record, true);
             // The earlier spawner has removed its socket and its leaf.
-            self.workers.insert(id, WorkerProcess::new((FunctionId(0), InvocationId(0), 0), handover, stage));
+            let new = WorkerProcess { record, ends, began, termed, killed, stage, ..WorkerProcess::default() };
+            self.workers.insert(id, new);
             self.next = self.next.max(id + 1);
         }
         self.kept = Some(path.to_owned());
@@ -186,36 +151,40 @@ impl WorkerTable {
 }
 
 impl WorkerProcess {
-    /// Returns a worker of a function, an invocation and a launcher.
-    pub(super) fn new(of: (FunctionId, InvocationId, u64), handover: Handover, stage: Stage) -> Self {
-        let (leaf, socket, before, masks, early, ready, shared) = Default::default();
-        let (function, invocation, launcher) = of;
-        Self { function, invocation, launcher, leaf, socket, before, shared, early, ready, handover, masks, stage }
+    /// Returns when the worker is ended next: by its stop signal, or with SIGKILL if it got that already. If fnd terminated it,
+    /// fnd may kill it first.
+    fn due(&self, grace: Duration, slack: Duration) -> Option<Duration> {
+        match self.termed {
+            None => self.until.map(|until| until + slack),
+            Some(_) if self.killed => None,
+            Some((at, TermCause::Asked)) => Some(at + grace + slack),
+            Some((at, _)) => Some(at + grace),
+        }
     }
 
     /// Returns the time since the worker's end (0, since it is now) and how long it ran, if it was ended for its time:
     /// fnd may not have noticed the end. In microseconds.
     pub(super) fn overtime(&self) -> Option<(u64, u64)> {
-        let over = (0, u64::try_from(now().saturating_sub(self.handover.began).as_micros()).unwrap_or(u64::MAX));
-        matches!(self.handover.termed, Some((_, TermCause::TimeUp))).then_some(over)
+        let over = (0, u64::try_from(now().saturating_sub(self.began).as_micros()).unwrap_or(u64::MAX));
+        matches!(self.termed, Some((_, TermCause::TimeUp))).then_some(over)
     }
 
     /// Records the worker's exit.
     pub(super) fn over(&mut self, exited: Exited) {
-        self.stage = Stage::Ended { exited, lasted: now().saturating_sub(self.handover.began), at_ms: unix_ms() };
+        self.stage = Stage::Ended(exited, now().saturating_sub(self.began), unix_ms());
     }
 
     /// Returns copies of the worker's descriptors for fnd, last the kill end of its leaf and a handler's socket. If
     /// there is no room for copies it returns none: an exit matters more than the output.
     pub(super) fn copies(&self) -> Vec<OwnedFd> {
-        let (kill, channel) = (self.leaf.iter().map(|leaf| &leaf.kill_end), self.handover.channel.as_ref());
-        let all = self.handover.ends.iter().chain(kill).chain(channel.and_then(Closing::descriptor));
+        let (kill, channel) = (self.leaf.iter().map(|leaf| &leaf.kill_end), self.channel.as_ref());
+        let all = self.ends.iter().chain(kill).chain(channel.and_then(Closing::descriptor));
         all.map(OwnedFd::try_clone).collect::<io::Result<_>>().unwrap_or_default()
     }
 
     /// Returns the answer to the worker's start; `ends`: whether descriptors come with it.
     pub(super) fn spawned(&self, id: u64, ends: bool) -> Spawned {
-        let pid = if self.is_over() { 0 } else { self.handover.pid };
+        let pid = if self.is_over() { 0 } else { self.pid };
         let kill = ends && self.leaf.is_some();
         Spawned { worker: WorkerId(id), pid, stdout: ends, stderr: ends, result: ends, kill }
     }
@@ -228,9 +197,8 @@ impl WorkerProcess {
 
     fn hold(&self, id: u64, ends: bool, now: Duration) -> RetainedWorker {
         let millis = |since: Duration| u64::try_from(now.saturating_sub(since).as_millis()).unwrap_or(u64::MAX);
-        let Handover { began, record, termed, .. } = &self.handover;
-        let (spawned, termed) = (self.spawned(id, ends), termed.map(|(at, cause)| (millis(at), cause)));
-        RetainedWorker { spawned, age_ms: millis(*began), termed, record: record.clone() }
+        let (age_ms, termed) = (millis(self.began), self.termed.map(|(at, cause)| (millis(at), cause)));
+        RetainedWorker { spawned: self.spawned(id, ends), age_ms, termed, record: self.record.clone() }
     }
 }
 
@@ -299,16 +267,16 @@ mod tests {
     #[test]
     fn a_lease_moves_the_end_of_a_worker_until_its_time_is_up() {
         let at = Duration::from_secs;
-        let mut handover = Handover::new(Bytes::default(), Vec::new(), (at(1), Some(at(10))));
-        let due = |handover: &Handover| handover.due(at(5), at(1));
-        assert_eq!(due(&handover), Some(at(11)));
-        handover.until = Some(at(20));
-        assert_eq!(due(&handover), Some(at(21)));
-        handover.until = None;
-        assert_eq!(due(&handover), None);
-        handover.termed = Some((at(21), TermCause::TimeUp));
-        handover.until = Some(at(90));
-        assert_eq!(due(&handover), Some(at(26)), "it was renewed too late");
+        let mut worker = WorkerProcess { began: at(1), until: Some(at(10)), ..WorkerProcess::default() };
+        let due = |worker: &WorkerProcess| worker.due(at(5), at(1));
+        assert_eq!(due(&worker), Some(at(11)));
+        worker.until = Some(at(20));
+        assert_eq!(due(&worker), Some(at(21)));
+        worker.until = None;
+        assert_eq!(due(&worker), None);
+        worker.termed = Some((at(21), TermCause::TimeUp));
+        worker.until = Some(at(90));
+        assert_eq!(due(&worker), Some(at(26)), "it was renewed too late");
     }
 
     #[test]

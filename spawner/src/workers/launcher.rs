@@ -5,23 +5,15 @@
 //! The sandbox is built here, once for all of them. When the launcher's socket is closed because the
 //! spawner was killed, the launcher kills every process of the function, so no orphan remains.
 
-use super::{Host, contain};
-use crate::cgroup::Group;
-use crate::log::Failed as _;
-use crate::process::clone::{self, Child, ChildPlace, CloneError, Exec};
-use crate::process::{keyring, privileges};
+use super::*;
+use crate::process::clone::ChildPlace;
+use crate::process::privileges;
 use crate::sandbox::layers;
 use crate::sandbox::mounts::MountView;
 use crate::sandbox::secret_files::SecretFiles;
 use crate::secrets::credentials;
-use fnd_wire::form::{Bytes, Wire as _};
-use fnd_wire::frame::Containment;
-use std::collections::VecDeque;
-use std::ffi::CString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
-use std::path::PathBuf;
 
 /// Variables of the environment with their values.
 type Variables = Vec<(String, Bytes)>;
@@ -70,7 +62,7 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
     clone::settle(socket.as_raw_fd());
     // A worker's socket gets the number 3 in the child. Rules or a program that had this number would be lost there.
     let _three = socket.try_clone();
-    keyring::join_new();
+    privileges::join_new_keyring();
     // `0` stands for the process that writes. Children that are cloned later are born in the same v1 groups.
     let (containment, v1) = (spec.host.containment, spec.group.map(Group::v1_dirs).unwrap_or_default());
     let entered = v1.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), "0"));
@@ -95,7 +87,7 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
             Err(why) => entered = Err(format!("failed to build the sandbox: {why}")),
         }
     }
-    let mut channel = crate::protocol::Channel::new(socket);
+    let mut channel = Channel::new(socket);
     // An order may wait here since before the spawner ended.
     while let Ok(Some(frame)) = channel.receive().map(|frame| frame.filter(|_| !spec.exec.is_alone())) {
         let Ok((worker, (argv, environment))) = LauncherOrder::from_wire(&frame.bytes) else { break };
@@ -120,7 +112,7 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
         })();
         let (child, report, shortage, why) = match started {
             Ok((child, report)) => (Some(child), report, None, String::new()),
-            Err(CloneError { why, child, shortage }) => (child, None, shortage, why),
+            Err(NoStart { why, child, shortage }) => (child, None, shortage, why),
         };
         let errno = shortage.map_or(0, |errno| errno.raw_os_error().cast_unsigned());
         let (pid, pidfd) = child.map_or((NEVER * u32::from(entered.is_err()), None), |it| (it.pid, Some(it.pidfd)));
@@ -136,7 +128,7 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
     1
 }
 
-fn start(spec: &Spec<'_>, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Option<OwnedFd>), CloneError> {
+fn start(spec: &Spec<'_>, mut descriptors: VecDeque<OwnedFd>) -> Result<(Child, Option<OwnedFd>), NoStart> {
     let containment = spec.host.containment;
     let leaf = if containment == Containment::Cgroup { descriptors.pop_front() } else { None };
     let [input, output, error, channel @ ..] = descriptors.make_contiguous() else {

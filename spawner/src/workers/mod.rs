@@ -8,17 +8,15 @@
 //! Files:
 //! - `contain`: an init for each attempt where there is no cgroup
 //! - `end`: ends of workers, answers of launchers
-//! - `environment`: command line and environment of a process
+//! - `environment`: command line and environment of a process, and what it sees of the machine
 //! - `held`: workers that outlive an fnd
 //! - `launcher`: a process in a function's cgroup that starts its workers
 //! - `names`: names of functions' users on the machine
 //! - `overdue`: starts and groups that take too long
 //! - `ready`: the parts of a start that are made before it
-//! - `shortage`: whether the function or the machine ran short
-//! - `signals`: SIGTERM and SIGKILL
+//! - `signals`: stop signals and SIGKILL
 //! - `sockets`: directories of programs that serve HTTP
 //! - `start`: makes launchers, and orders starts
-//! - `view`: what a function sees of the machine
 
 pub mod contain;
 mod end;
@@ -28,11 +26,9 @@ pub mod launcher;
 pub mod names;
 mod overdue;
 mod ready;
-mod shortage;
 mod signals;
 pub mod sockets;
 mod start;
-mod view;
 
 use self::contain::InitReport;
 use self::launcher::{LauncherAnswer, LauncherOrder, Spec};
@@ -47,7 +43,7 @@ use crate::log::Failed as _;
 use crate::places::{self, FunctionPlaces, Places};
 use crate::policy::{self, Myself};
 use crate::poller::{NUMBER_MAX, Poller, Token};
-use crate::process::clone::{self, Child, Exec};
+use crate::process::clone::{self, Child, Exec, NoStart, tried, tried_in_group};
 use crate::process::closing::Closing;
 use crate::process::identity::Identity;
 use crate::process::reap::{self, ChildEnd};
@@ -63,14 +59,11 @@ use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::mask::Masks;
 use fnd_wire::plan::{Plan, Policy, User};
 use fnd_wire::sandbox::Profile;
-use held::Handover;
 use overdue::{LeavingLeaf, Silence};
-use ready::ReadyStart;
+use ready::{ReadyStart, set_aside};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
-pub use shortage::NoStart;
-use shortage::{set_aside, tried, tried_in_group};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -196,11 +189,14 @@ struct Active {
     ready: Option<ReadyStart>,
 }
 
+#[derive(Default)]
 struct WorkerProcess {
     function: FunctionId,
     /// The invocation whose `TMPDIR` the worker uses.
     invocation: InvocationId,
     launcher: u64,
+    /// The request that asked for its start.
+    request: u64,
     leaf: Option<Leaf>,
     /// Directory of the worker's socket, if it serves HTTP on one.
     socket: Option<PathBuf>,
@@ -210,17 +206,38 @@ struct WorkerProcess {
     early: Vec<Signal>,
     /// Copies of the worker's descriptors for fnd, until it has started.
     ready: Vec<OwnedFd>,
-    handover: Handover,
+    /// The adoption record from fnd, not interpreted here.
+    record: Bytes,
+    /// Process id of the worker's first process.
+    pid: u32,
+    /// Read ends of standard output and error, and `$FND_RESULT`.
+    ends: Vec<OwnedFd>,
+    /// fnd's end of a handler's socket, or the socket at which the handler's worker connects. Unread data in it is lost
+    /// when the spawner ends; the calls concerned are then interrupted.
+    channel: Option<Closing>,
+    /// When the start was ordered.
+    began: Duration,
+    /// When the worker's time is up; a lease moves it.
+    until: Option<Duration>,
+    /// The signal that asks it to end; absent: SIGTERM.
+    stop: Option<Signal>,
+    termed: Option<(Duration, TermCause)>,
+    killed: bool,
     /// Fingerprints of the secrets that it can print.
     masks: Masks,
     stage: Stage,
 }
 
+#[derive(Default)]
 enum Stage {
-    Starting { request: u64 },
-    Running { child: Child, report: Option<OwnedFd> },
-    Draining { ended: ChildEnd, stragglers: bool },
-    Ended { exited: Exited, lasted: Duration, at_ms: u64 },
+    #[default]
+    Starting,
+    /// Its first process, and the channel on which an init reports the end.
+    Running(Child, Option<OwnedFd>),
+    /// How the first process ended, and whether others still ran.
+    Draining(ChildEnd, bool),
+    /// The exit, how long the worker has run, and the end in Unix milliseconds.
+    Ended(Exited, Duration, u64),
 }
 
 /// All launchers and workers.
@@ -293,7 +310,7 @@ impl WorkerTable {
         // A worker that still runs stays, whatever fnd says: nobody else would end it.
         if self.workers.get(&id.0).is_some_and(WorkerProcess::is_over) {
             // Nobody uses its connection any more: it has ended, and fnd has recorded its end.
-            let _ = self.workers.remove(&id.0).and_then(|worker| worker.handover.channel).map(Closing::end);
+            let _ = self.workers.remove(&id.0).and_then(|worker| worker.channel).map(Closing::end);
             // The file of kept exits goes once all of them are acknowledged.
             if let Some(path) = self.kept.take_if(|_| self.workers.values().all(|worker| worker.launcher != 0)) {
                 let _ = fs::remove_file(path); // if it stays, the ledger recognizes the exits when they come again
@@ -379,7 +396,7 @@ impl WorkerTable {
     /// Waits for the first process of each running worker; call it after [`kill_all`](Self::kill_all).
     pub fn wait(&self) {
         for worker in self.workers.values() {
-            if let Stage::Running { child, .. } = &worker.stage {
+            if let Stage::Running(child, _) = &worker.stage {
                 let _ = reap::wait(child);
             }
         }
@@ -397,7 +414,7 @@ impl WorkerTable {
 
     /// Returns the worker whose first process this is, and whether the process is a launcher.
     pub fn who_is(&self, pid: u32) -> (Option<u64>, bool) {
-        let first = |worker: &WorkerProcess| matches!(&worker.stage, Stage::Running { child, .. } if child.pid == pid);
+        let first = |worker: &WorkerProcess| matches!(&worker.stage, Stage::Running(child, _) if child.pid == pid);
         let worker = self.workers.iter().find(|(_, worker)| first(worker)).map(|(id, _)| *id);
         (worker, self.launchers.values().any(|launcher| launcher.child.pid == pid))
     }
@@ -413,12 +430,12 @@ impl WorkerTable {
 
 impl WorkerProcess {
     fn is_starting(&self) -> bool {
-        matches!(self.stage, Stage::Starting { .. })
+        matches!(self.stage, Stage::Starting)
     }
 
     /// Returns whether the worker's exit was recorded.
     fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Ended { .. })
+        matches!(self.stage, Stage::Ended(..))
     }
 }
 

@@ -4,13 +4,9 @@
 //! is installed, and removed with the function. It never replaces another one, and none is made for a name or number
 //! that `/etc/passwd` or `/etc/group` has, so no function can become another user by its name.
 
-use crate::log::Failed as _;
+use super::*;
 use fnd_wire::accounts;
-use fnd_wire::ids::FunctionName;
-use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
 
 /// The directory of records.
 pub struct UserNames(PathBuf);

@@ -35,7 +35,7 @@ impl WorkerTable {
             *hangs += 1;
             let shortage = (*hangs <= HANGS_MAX).then_some(rustix::io::Errno::TIMEDOUT);
             let why = format!("the function's launcher did nothing for {} s, or had no CPU time", SILENCE.as_secs());
-            self.end_launcher(number, &NoStart { why, shortage }, out);
+            self.end_launcher(number, &NoStart { why, shortage, child: None }, out);
         }
         self.leaving.retain_mut(|leaving| {
             if leaving.at > now {

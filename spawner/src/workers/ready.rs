@@ -1,12 +1,15 @@
 //! Makes the parts of a start that do not depend on the attempt: the leaf, the pipes, the result file.
 //!
 //! After the end of a run they are made for the function's next one, since nobody waits then. A start that finds nothing
-//! ready makes them itself.
+//! ready makes them itself. Also sets descriptors aside, so that a start that was ordered can't fail for want of them.
 
 use super::*;
 
 /// Most functions for which a start is kept ready; each takes nine descriptors, eleven with memory in cgroup2.
 const READY_MAX: usize = 64;
+
+/// Number of descriptors in the answer to an order: that of the process, and the channel of an init.
+const ANSWER: usize = 2;
 
 /// The parts of a start.
 pub(super) struct ReadyStart {
@@ -20,29 +23,11 @@ pub(super) struct ReadyStart {
     pub(super) result: Option<File>,
 }
 
-impl ReadyStart {
-    /// Makes a leaf with this number, and the pipes.
-    ///
-    /// # Errors
-    /// If the kernel refuses one of them; then none is left.
-    pub(super) fn make(group: Option<&Group>, number: u64, owner: Option<&Identity>) -> io::Result<Self> {
-        let pipe = || {
-            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
-            // The function's user has to own the pipes. Otherwise programs can't open them again, as `echo
-            // >/dev/stderr` does.
-            owned(&write, owner).map(|()| (read, write))
-        };
-        let pipes = [pipe()?, pipe()?];
-        let leaf = group.map(|group| group.leaf(&format!("w{number}"))).transpose()?;
-        Ok(Self { owner: owner.cloned(), leaf, pipes, result: None })
-    }
-}
-
 impl Active {
     /// Returns the parts for a start, which are ready or are made now.
     ///
     /// # Errors
-    /// If they can't be made.
+    /// If the kernel refuses one of them; then none is left.
     pub(super) fn take_ready(&mut self, leaves: &mut u64, owner: Option<&Identity>) -> io::Result<ReadyStart> {
         match self.ready.take() {
             Some(ready) if ready.owner.as_ref() == owner => return Ok(ready),
@@ -50,7 +35,15 @@ impl Active {
             other => drop(other.and_then(|ready| ready.leaf).map(|(leaf, _)| leaf.remove())),
         }
         *leaves += 1;
-        ReadyStart::make(self.group.as_ref(), *leaves, owner)
+        let pipe = || {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            // The function's user has to own the pipes. Otherwise programs can't open them again, as `echo
+            // >/dev/stderr` does.
+            owned(&write, owner).map(|()| (read, write))
+        };
+        let pipes = [pipe()?, pipe()?];
+        let leaf = self.group.as_ref().map(|group| Leaf::make(group, &format!("w{leaves}"))).transpose()?;
+        Ok(ReadyStart { owner: owner.cloned(), leaf, pipes, result: None })
     }
 }
 
@@ -67,6 +60,19 @@ impl WorkerTable {
         let made = active.take_ready(&mut self.leaves, owner);
         active.ready = made.ok().map(|ready| ReadyStart { result: places.make_spare_result(owner).ok(), ..ready });
     }
+
+    /// Makes room for the descriptors of an answer. Returns whether an answer is expected.
+    pub(super) fn make_room(&mut self) -> bool {
+        let waits = !self.aside.is_empty();
+        self.aside.truncate(self.aside.len().saturating_sub(ANSWER));
+        waits
+    }
+}
+
+/// Returns descriptors that are set aside for the answer to an order.
+pub(super) fn set_aside() -> io::Result<Vec<OwnedFd>> {
+    // A copy of any descriptor will do, since it only takes a number.
+    (0..ANSWER).map(|_| rustix::stdio::stderr().try_clone_to_owned()).collect()
 }
 
 /// Gives a pipe to a function's user.

@@ -1,13 +1,13 @@
-//! Sends SIGTERM and SIGKILL, and does the killing that cgroup v1 leaves to the spawner.
+//! Sends stop signals and SIGKILL, and does the killing that cgroup v1 leaves to the spawner.
 
 use super::*;
 
 impl WorkerTable {
-    /// Sends SIGTERM or SIGKILL to every process of a worker; does nothing if the worker has ended.
+    /// Sends a stop signal or SIGKILL to every process of a worker; does nothing if the worker has ended.
     pub fn signal(&mut self, id: WorkerId, signal: Signal) {
         let containment = self.host.containment;
         let Some(worker) = self.workers.get_mut(&id.0) else { return };
-        if let Stage::Running { child, .. } = &worker.stage {
+        if let Stage::Running(child, _) = &worker.stage {
             worker.signal(child, signal, containment);
         } else if worker.is_starting() {
             // A process between clone and exec has nothing to clean up. The process may be stopped, so only SIGKILL
@@ -33,7 +33,7 @@ impl WorkerTable {
         for (function, active) in &mut self.active {
             let (Some(until), Some(group)) = (active.oom_until, &active.group) else { continue };
             let running =
-                |worker: &&WorkerProcess| worker.function == *function && matches!(worker.stage, Stage::Running { .. });
+                |worker: &&WorkerProcess| worker.function == *function && matches!(worker.stage, Stage::Running(..));
             let mut running = self.workers.values().filter(running);
             let (only, another) = (running.next(), running.next());
             let killed = only.is_some_and(|only| group.counters().oom_kills > only.before.oom_kills);
@@ -48,7 +48,7 @@ impl WorkerTable {
 }
 
 impl WorkerProcess {
-    /// Sends SIGKILL or SIGTERM to the whole process tree. A process that has ended is no error.
+    /// Sends SIGKILL or a stop signal to the whole process tree. A process that has ended is no error.
     pub(super) fn signal(&self, child: &Child, signal: Signal, containment: Containment) {
         match (&self.leaf, signal == Signal::KILL) {
             (Some(leaf), true) => drop(leaf.kill()),
@@ -62,8 +62,8 @@ impl WorkerProcess {
                     }
                 }
             }
-            // The init passes SIGTERM on. Without a namespace it also does the killing.
-            (None, true) if containment == Containment::Subreaper => child.signal(Signal::USR1),
+            // The init passes a stop signal on. Without a namespace it also does the killing.
+            (None, true) if containment == Containment::Subreaper => child.signal(Signal::ALARM),
             (None, _) => child.signal(signal),
         }
     }

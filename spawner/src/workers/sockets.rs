@@ -7,13 +7,11 @@
 //! directory itself. Files that the worker leaves beside its socket are charged to the function's memory limit (`/run`
 //! is a tmpfs) and are removed with the worker.
 
-use crate::process::identity::Identity;
-use std::fs::{self, DirBuilder, Permissions};
-use std::io::{self, ErrorKind};
-use std::os::fd::OwnedFd;
+use super::*;
+use std::fs::{DirBuilder, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, lchown};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
 
 /// The variable with the path of a program's socket.
 pub const VARIABLE: &str = "FND_SOCKET_PATH";
@@ -30,7 +28,7 @@ pub fn path(dir: &Path) -> PathBuf {
 }
 
 /// Returns whether the worker of a plan connects to fnd.
-pub fn connects(plan: &fnd_wire::plan::Plan) -> bool {
+pub fn connects(plan: &Plan) -> bool {
     plan.mode.handler().is_some() && plan.argv.iter().any(|text| text.template && text.text.contains(PLACEHOLDER))
 }
 
@@ -73,7 +71,7 @@ pub fn set_aside(http: &Path) -> io::Result<Vec<PathBuf>> {
         let renamed = !name.starts_with(EARLIER) && fs::rename(entry.path(), &aside).is_ok();
         if renamed { aside } else { entry.path() }
     };
-    Ok(crate::places::entries(http)?.into_iter().map(aside).collect())
+    Ok(places::entries(http)?.into_iter().map(aside).collect())
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ impl WorkerTable {
         let before = active.group.as_ref().map(Group::counters).unwrap_or_default();
         let connects = !watch && sockets::connects(&launcher.plan);
         let socket = (has_socket || connects).then_some(sockets_dir);
+        let stop = launcher.plan.stop_signal().filter(|_| !watch).and_then(Signal::from_named_raw);
         let sent = (|| {
             let made = if are_there { Ok(()) } else { self.host.places.prepare_again(&dirs, owner) };
             let made = made.and_then(|()| dirs.for_attempt(spawn.invocation, id, owner, result));
@@ -158,8 +159,6 @@ impl WorkerTable {
         let (ends, channel, ready, aside) = sent?;
         let began = now();
         let until = (spawn.lasts_ms > 0).then(|| began + Duration::from_millis(spawn.lasts_ms));
-        let handover =
-            Handover { channel: channel.map(Closing::from), ..Handover::new(spawn.record, ends, (began, until)) };
         let given = self.given.get(&(spawn.function, spawn.version)).filter(|_| !watch);
         let masks = given.map(|given| given.head.masks.clone()).unwrap_or_default();
         launcher.live += 1;
@@ -169,8 +168,11 @@ impl WorkerTable {
         // Where only the function as a whole is counted, nobody can say which of two workers ran out of memory.
         let others = self.workers.values_mut().filter(|worker| worker.function == spawn.function && !worker.is_over());
         let shared = others.map(|other| other.shared = true).count() > 0;
-        let new = WorkerProcess::new((spawn.function, spawn.invocation, number), handover, Stage::Starting { request });
-        self.workers.insert(id, WorkerProcess { leaf, socket, before, shared, ready, masks, ..new });
+        let Spawn { function, invocation, record, .. } = spawn;
+        let channel = channel.map(Closing::from);
+        let new = WorkerProcess { function, invocation, launcher: number, request, ..WorkerProcess::default() };
+        let new = WorkerProcess { record, ends, channel, began, until, leaf, socket, before, ..new };
+        self.workers.insert(id, WorkerProcess { shared, ready, masks, stop, ..new });
         Ok(())
     }
 

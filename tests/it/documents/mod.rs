@@ -151,6 +151,25 @@ fn no_command_is_left_out_silently() {
     }
 }
 
+/// Readers see what commands print: where a line `...` stands for lines that are left out, the fence says so.
+#[test]
+fn only_shortened_blocks_leave_lines_out() {
+    for block in documents().iter().flat_map(|path| blocks(path)) {
+        if !matches!(block.use_of(), Use::Execute | Use::Systemd) {
+            continue;
+        }
+        let leaves_out = commands::examples(&block.text)
+            .iter()
+            .any(commands::Example::leaves_out);
+        assert_eq!(
+            leaves_out,
+            block.is_shortened(),
+            "{}: a block with a line `...` is `console shortened`; UPDATE_DOCUMENTS=1 records the output of others",
+            block.place
+        );
+    }
+}
+
 /// Returns the help of a verb and of all verbs below it, such as `dead-letters list`.
 fn help(verbs: &[&str]) -> String {
     let mut help = fndctl(&[verbs, &["--help"]].concat(), b"", &[]).out();

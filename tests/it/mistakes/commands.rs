@@ -3,6 +3,7 @@
 use super::{Mistake, Words};
 
 const OFF: &str = "# /// fnd\n# on_load = false\n# enabled = false\n# ///\necho never\n";
+const ONCE: &str = "# /// fnd\n# on_load = false\n# ///\necho once\n";
 const SERVICE: &str = "# /// fnd\n# [service]\n# ///\nexec sleep 1000\n";
 
 const fn only(what: &'static str, tries: Words, fix: Words) -> Mistake {
@@ -11,12 +12,13 @@ const fn only(what: &'static str, tries: Words, fix: Words) -> Mistake {
 
 pub(super) const ALL: &[Mistake] = &[
     only("a verb that is misspelt", &["staus"], &["status"]),
-    only(
-        "a verb of systemctl: restart",
-        &["restart hello"],
-        &["fndctl cancel --all"],
+    Mistake::new(
+        "a restart of a script",
+        &[("once.sh", ONCE, 0o644)],
+        &["reload", "restart once"],
+        &["each run of a script is a new process"],
     ),
-    only("a verb of systemctl: stop", &["stop hello"], &["fndctl disable"]),
+    only("a stop of a handler", &["stop hello"], &["fndctl disable hello"]),
     only("a verb of docker: rm", &["rm hello"], &["sudo rm "]),
     only(
         "a function that is misspelt",

@@ -21,6 +21,9 @@ pub const NEEDS: [(&str, &str); 4] = [
 /// The need of commands that the virtual machine executes.
 pub const SYSTEMD: &str = "needs-systemd";
 
+/// The word after `console` where lines `...` stand for lines that come and go, or are too many for a page.
+const SHORTENED: &str = "shortened";
+
 /// Suffixes of files whose content is a function, by the language of a block.
 const LANGUAGES: [(&str, &str); 4] = [
     ("bash", "sh"),
@@ -37,6 +40,19 @@ pub struct Block {
     pub text: String,
     /// The page and the line of the fence.
     pub place: String,
+    /// The line of the page where its text begins, from 0.
+    pub begin: usize,
+    /// The blanks before each of its lines.
+    pub indent: usize,
+}
+
+/// New lines of a page.
+pub struct Recording {
+    /// The first line that goes, from 0.
+    pub begin: usize,
+    /// How many lines go.
+    pub count: usize,
+    pub lines: Vec<String>,
 }
 
 /// The test's treatment of a block.
@@ -64,6 +80,11 @@ pub enum Use {
 }
 
 impl Block {
+    /// Returns whether its lines `...` stay when outputs are recorded.
+    pub fn is_shortened(&self) -> bool {
+        self.kind.ends_with(SHORTENED)
+    }
+
     /// Returns what the test does with the block.
     ///
     /// # Panics
@@ -72,7 +93,7 @@ impl Block {
         let words: Vec<&str> = self.kind.split(' ').collect();
         let known = |language: &str| LANGUAGES.iter().find(|(name, _)| *name == language);
         match words.as_slice() {
-            ["console"] => Use::Execute,
+            ["console"] | ["console", SHORTENED] => Use::Execute,
             ["console", SYSTEMD] => Use::Systemd,
             ["ini", file] if *file != "before" => Use::Unit((*file).to_owned()),
             [_, need] if let Some((_, why)) = NEEDS.iter().find(|(name, _)| name == need) => Use::Skip(why),
@@ -124,6 +145,8 @@ pub fn blocks(path: &Path) -> Vec<Block> {
                     kind: kind.trim().to_owned(),
                     text: String::new(),
                     place: format!("{page}:{}", number + 1),
+                    begin: number + 1,
+                    indent,
                 });
             }
         } else if let (Some(indent), Some(block)) = (open, found.last_mut()) {
@@ -132,4 +155,35 @@ pub fn blocks(path: &Path) -> Vec<Block> {
         }
     }
     found
+}
+
+/// Returns a page with the recordings of its blocks, which are in the order of the page.
+pub fn rewritten(page: &str, recordings: &[Recording]) -> String {
+    let mut lines: Vec<String> = page.lines().map(str::to_owned).collect();
+    // The last one first: the lines before it keep their numbers.
+    for recording in recordings.iter().rev() {
+        let gone = recording.begin..recording.begin + recording.count;
+        drop(lines.splice(gone, recording.lines.iter().cloned()));
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_take_the_places_of_lines() {
+        let recording = |begin, count, lines: &[&str]| Recording {
+            begin,
+            count,
+            lines: lines.iter().map(|line| (*line).to_owned()).collect(),
+        };
+        let recordings = [
+            recording(1, 1, &["x", "y"]),
+            recording(3, 2, &[]),
+            recording(5, 0, &["z"]),
+        ];
+        assert_eq!(rewritten("a\nb\nc\nd\ne\nf\n", &recordings), "a\nx\ny\nc\nz\nf\n");
+    }
 }

@@ -1,5 +1,7 @@
 //! Takes a page's commands apart, and compares what they print with what the page shows.
 
+use super::values::plain;
+
 /// A command of a page and what it prints there.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Example {
@@ -8,19 +10,25 @@ pub struct Example {
     /// Empty: the page does not show what it prints.
     pub expected: Vec<String>,
     pub code: i32,
+    /// The line of its block where its output begins, from 0.
+    pub begin: usize,
 }
 
-/// Returns the commands of a block: lines after `$ `, continued by lines after `> `. The lines below are its output; `...`
-/// stands for any text, a line `...` for any lines, and `exit code N` is the exit code, otherwise 0.
+/// A line that stands for any lines.
+const ANY: &str = "...";
+
+/// Returns the commands of a block: lines after `$ `, continued by lines after `> `. The lines below are its output; a line
+/// `...` stands for any lines, and `exit code N` is the exit code, otherwise 0.
 pub fn examples(text: &str) -> Vec<Example> {
     let mut found: Vec<Example> = Vec::new();
-    for line in text.lines() {
+    for (number, line) in text.lines().enumerate() {
         if let Some(command) = line.strip_prefix("$ ") {
             let command = command.to_owned();
             found.push(Example {
                 command,
                 expected: Vec::new(),
                 code: 0,
+                begin: number + 1,
             });
             continue;
         }
@@ -30,6 +38,7 @@ pub fn examples(text: &str) -> Vec<Example> {
             (Some(more), _) if last.expected.is_empty() => {
                 last.command.push('\n');
                 last.command += more;
+                last.begin = number + 1;
             }
             (_, Some(code)) => last.code = code,
             _ => last.expected.push(line.to_owned()),
@@ -42,7 +51,8 @@ impl Example {
     /// Returns whether the command goes on until it is ended.
     pub fn follows(&self) -> bool {
         let words: Vec<&str> = self.command.split_whitespace().collect();
-        words.contains(&"-f") || words.contains(&"--watch")
+        let is_own = self.command.trim_start_matches("sudo ").starts_with("fndctl ");
+        is_own && (words.contains(&"-f") || words.contains(&"--watch"))
     }
 
     /// Returns whether the command only reads, so that it can be repeated until the state is the one that the page shows.
@@ -65,47 +75,66 @@ impl Example {
         self.follows() || command == "fndctl dead-letters" || READERS.iter().any(|reader| command.starts_with(reader))
     }
 
+    /// Returns whether the page leaves lines of the output out.
+    pub fn leaves_out(&self) -> bool {
+        self.expected.iter().any(|line| line.trim() == ANY)
+    }
+
     /// Returns whether the output is the one of the page. With `begun`, lines may follow: the command was ended.
     pub fn fits(&self, printed: &str, begun: bool) -> bool {
-        let printed: Vec<String> = printed.trim_end().lines().map(words).collect();
-        let expected: Vec<String> = self.expected.iter().map(|line| words(line)).collect();
-        expected.is_empty() || lines_fit(&printed, &expected, begun)
+        let plain = |text: &str| lines(text).into_iter().map(plain).collect::<Vec<_>>();
+        let reloads = self.command.contains("fndctl reload");
+        self.expected.is_empty() || lines_fit(&plain(printed), &plain(&self.expected.join("\n")), (begun, reloads))
     }
-}
 
-/// Columns are as wide as their content, so a run of blanks is compared as one.
-fn words(line: &str) -> String {
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-fn lines_fit(printed: &[String], expected: &[String], begun: bool) -> bool {
-    let Some((wanted, rest)) = expected.split_first() else {
-        return begun || printed.is_empty();
-    };
-    if wanted == "..." {
-        return (0..=printed.len()).any(|skipped| lines_fit(&printed[skipped..], rest, begun));
-    }
-    printed
-        .split_first()
-        .is_some_and(|(line, more)| is_like(line, wanted) && lines_fit(more, rest, begun))
-}
-
-/// Returns whether a line fits a pattern in which `...` stands for any text.
-fn is_like(line: &str, wanted: &str) -> bool {
-    let mut rest = line;
-    let parts: Vec<&str> = wanted.split("...").collect();
-    for (number, part) in parts.iter().enumerate() {
-        let at = match number {
-            0 => rest.starts_with(part).then_some(0),
-            _ if number + 1 == parts.len() => rest.len().checked_sub(part.len()).filter(|_| rest.ends_with(part)),
-            _ => rest.find(part),
-        };
-        match at {
-            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
-            None => return false,
+    /// Returns the output that the page shows from now on: that of the page where it is as good as what was printed. Only a
+    /// block that is `shortened` may leave lines out, and the blanks of a table.
+    pub fn recorded(&self, printed: &str, begun: bool, shortened: bool) -> Vec<String> {
+        let printed_lines = lines(printed);
+        let is_whole = !self.leaves_out() && (has_columns(&self.expected) || !has_columns(&printed_lines));
+        if self.expected.is_empty() || (self.fits(printed, begun) && (shortened || is_whole)) {
+            return self.expected.clone();
         }
+        printed_lines.into_iter().map(str::to_owned).collect()
     }
-    parts.len() > 1 || rest.is_empty()
+}
+
+/// Returns whether lines have the blanks of a table.
+fn has_columns(lines: &[impl AsRef<str>]) -> bool {
+    lines.iter().any(|line| line.as_ref().trim().contains("  "))
+}
+
+/// Beginnings of lines that say what a machine cannot enforce.
+const UNENFORCED: [&str; 2] = ["not enforced here", "limits without effect here"];
+
+/// Returns the lines of an output, but for what a machine cannot do: readers have another machine.
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.retain(|line| !UNENFORCED.iter().any(|beginning| line.starts_with(beginning)));
+    while lines.last().is_some_and(|line| line.is_empty()) {
+        lines.pop();
+    }
+    lines
+}
+
+/// Returns whether a line comes and goes: `fndctl reload` prints it unless fnd has read the file before.
+fn is_passing(line: &str) -> bool {
+    line.ends_with(": applied") || line.ends_with(": removed")
+}
+
+fn lines_fit(printed: &[String], expected: &[String], (begun, reloads): (bool, bool)) -> bool {
+    let passes = |line: &String| reloads && is_passing(line);
+    let Some((wanted, rest)) = expected.split_first() else {
+        return begun || printed.iter().all(passes);
+    };
+    if wanted == ANY {
+        return (0..=printed.len()).any(|skipped| lines_fit(&printed[skipped..], rest, (begun, reloads)));
+    }
+    let fits = |(line, more): (&String, &[String])| {
+        (line == wanted && lines_fit(more, rest, (begun, reloads)))
+            || (passes(line) && lines_fit(more, expected, (begun, reloads)))
+    };
+    printed.split_first().is_some_and(fits) || (passes(wanted) && lines_fit(printed, rest, (begun, reloads)))
 }
 
 /// Returns the verbs of `fndctl` in a text with commands, each with its long options.
@@ -142,15 +171,15 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_compared_with_what_is_printed() {
-        let examples = examples("$ cat <<END\n> a\n> END\na   b\n...\nc ... d\n$ false\nexit code 1\n");
+        let examples = examples("$ cat <<END\n> a\n> END\na   b\n...\nc 1s ago\n$ false\nexit code 1\n");
         assert_eq!(examples[0].command, "cat <<END\na\nEND");
-        assert_eq!(examples[1].code, 1);
+        assert_eq!((examples[0].begin, examples[1].begin, examples[1].code), (3, 7, 1));
         let first = &examples[0];
-        assert!(first.fits("a b\nx\ny\nc 1 d", false) && first.fits("a b\nc d d", false));
-        for other in ["", "a b", "a b\nc 1 d\nmore", "x\na b\nc 1 d", "a b\nc 1 d 2"] {
+        assert!(first.fits("a b\nx\ny\nc 2s ago", false) && first.fits("a b\nc 1s ago\nnot enforced here: x\n", false));
+        for other in ["", "a b", "a b\nc 1s ago\nmore", "x\na b\nc 1s ago", "a b\nc ... ago"] {
             assert!(!first.fits(other, false), "{other}");
         }
-        assert!(first.fits("a b\nc 1 d\nmore", true));
+        assert!(first.fits("a b\nc 1s ago\nmore", true));
         let verbs = verbs("`fndctl invoke F --async`, fndctl logs -f | grep --color x");
         assert_eq!(
             verbs,
@@ -159,5 +188,34 @@ mod tests {
                 ("logs".to_owned(), vec![])
             ]
         );
+    }
+
+    #[test]
+    fn a_reload_may_find_that_all_is_read() {
+        let [shown, other] =
+            ["$ fndctl reload\na: applied\nb\n", "$ fndctl reload\nb\n"].map(|text| examples(text).remove(0));
+        for printed in ["a: applied\nb", "b", "a: applied\nc: removed\nb"] {
+            assert!(shown.fits(printed, false) && other.fits(printed, false), "{printed}");
+        }
+        assert!(!shown.fits("a: applied", false) && !other.fits("", false));
+    }
+
+    #[test]
+    fn only_what_differs_is_recorded() {
+        let shown = &examples("$ a\nb 1s ago\n")[0];
+        let cut = &examples("$ a\nb 1s ago\n...\n")[0];
+        let silent = &examples("$ a\n")[0];
+        for (example, printed, shortened, expected) in [
+            (shown, "b 2s ago\n", false, "b 1s ago"),
+            (shown, "c\n\nnot enforced here: x\n", false, "c"),
+            (cut, "b 2s ago\nc\n", false, "b 2s ago\nc"),
+            (cut, "b 2s ago\nc\n", true, "b 1s ago\n..."),
+            (cut, "c\n", true, "c"),
+            (shown, "b   2s ago\n", false, "b   2s ago"),
+            (silent, "b   2s ago\n", false, ""),
+        ] {
+            let recorded = example.recorded(printed, false, shortened).join("\n");
+            assert_eq!(recorded, expected, "{printed}");
+        }
     }
 }

@@ -3,6 +3,8 @@
 //! Files:
 //! - `blocks`: fenced blocks, and what is done with each
 //! - `commands`: commands and what they print
+//! - `values`: values that differ from run to run
 
 pub mod blocks;
 pub mod commands;
+mod values;

@@ -7,7 +7,7 @@ use crate::http::{Request, Response};
 use crate::parts::actions::{Action, action, same};
 use crate::parts::chart::{Point, lines};
 use crate::parts::fields::Sent;
-use crate::parts::frame::{Page, Visit, section, stream, with_status};
+use crate::parts::frame::{Page, Visit, section, stream_address, with_status};
 use crate::parts::tables::{empty, function_state, runs, terms};
 use crate::parts::text::{amount, dash, duration, number, or_dash, size, time, time_or_dash, unix_ms, version, why};
 use fnd_client::client::encode;
@@ -90,7 +90,7 @@ fn view(visit: &Visit, known: &Known, more: &More, sent: &Sent) -> Response {
     let code = if sent.mistakes.is_empty() { 200 } else { sent.status };
     let shown = Page {
         // The address of a form with mistakes shows no page to read again.
-        stream: sent.mistakes.is_empty().then(|| stream(Some(name))),
+        stream: sent.mistakes.is_empty().then(|| stream_address(Some(name))),
         ..Page::new(name.as_str(), "/functions", body)
     };
     with_status(visit, code, &shown)

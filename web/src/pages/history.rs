@@ -1,10 +1,11 @@
 //! The page "History": the runs of a filter, newest first.
 
 use crate::api::{Api, Failure};
+use crate::assets;
 use crate::http::{Request, Response};
 use crate::parts::actions::{command, same};
 use crate::parts::filters::{Query, choice, field, function, further, instant, word};
-use crate::parts::frame::{Page, Visit, page, section, stream};
+use crate::parts::frame::{Page, Visit, page, section, stream_address};
 use crate::parts::tables::{can_cancel, empty, runs};
 use fnd_core::api::InvocationList;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
@@ -66,26 +67,27 @@ fn view(visit: &Visit, request: &Request, query: &Query, list: &InvocationList) 
             @if list.invocations.iter().any(|run| can_cancel(run, visit)) { p.same { (command("fndctl cancel ID")) " does the same as “Cancel”." } }
         }
     };
-    // A browser's field takes no zone.
-    let local = |name| request.query(name).map(|text| text.get(..16).unwrap_or(text));
+    // A browser's field takes no zone: it is UTC, until script makes it local time.
+    let utc = |name| instant(request, name).ok().flatten()?.get(..16).map(str::to_owned);
     let body = html! {
         form.filters aria-label="Filter" {
             (field("function", "Function", "text", request.query("function")))
             (choice("state", "State", RunState::WORDS, request.query("state")))
             (field("reason", "Reason", "text", request.query("reason")))
             (choice("trigger", "Trigger", Trigger::WORDS, request.query("trigger")))
-            (field("since", "Since (UTC)", "datetime-local", local("since")))
-            (field("until", "Until (UTC)", "datetime-local", local("until")))
+            (field("since", "Since (UTC)", "datetime-local", utc("since").as_deref()))
+            (field("until", "Until (UTC)", "datetime-local", utc("until").as_deref()))
             button type="submit" { "Show" }
         }
         (section("runs", "Runs", &found))
         (further("Older", older))
         (same(&format!("fndctl history{}", query.options())))
+        script src=(assets::history()) defer {}
     };
     // Older runs do not change.
     let is_newest = request.query("after").is_none();
     let shown = Page {
-        stream: is_newest.then(|| stream(None)),
+        stream: is_newest.then(|| stream_address(None)),
         ..Page::new("History", "/history", body)
     };
     page(visit, &shown)
@@ -115,6 +117,27 @@ mod tests {
             let refused = filters(&request(query)).unwrap_err();
             assert_eq!(refused.status(), 400, "{query}");
             assert!(format!("{refused:?}").contains(expected), "{refused:?}");
+        }
+    }
+
+    /// Script sends UTC, so that an address means the same to everybody; a person may type another offset into it.
+    #[test]
+    fn a_field_shows_the_instant_of_the_address_in_utc() {
+        let list = InvocationList {
+            invocations: Vec::new(),
+            next: None,
+        };
+        for since in [
+            "2026-11-21T07:00",
+            "2026-11-21T07:00:00.000Z",
+            "2026-11-21T09:00:00%2B02:00",
+        ] {
+            let request = request(&format!("since={since}"));
+            let query = filters(&request).unwrap();
+            let html = text(view(&visit(Some(Role::Viewer)), &request, &query, &list));
+            let field = "<input name=\"since\" type=\"datetime-local\" value=\"2026-11-21T07:00\"";
+            assert!(html.contains("Since (UTC)") && html.contains(field), "{since}: {html}");
+            assert!(html.contains("--since 2026-11-21T07:00:00Z"), "{since}: {html}");
         }
     }
 

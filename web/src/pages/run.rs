@@ -5,7 +5,7 @@ use crate::api::{Api, Failure};
 use crate::http::{Request, Response};
 use crate::parts::actions::same;
 use crate::parts::filters::count;
-use crate::parts::frame::{Page, Visit, page, section, stream};
+use crate::parts::frame::{Page, Visit, page, section, stream_address};
 use crate::parts::output;
 use crate::parts::tables::{empty, runs};
 use crate::parts::text::short;
@@ -70,6 +70,7 @@ pub(super) async fn show(request: &Request, api: &Api, id: InvocationId) -> Resu
     Ok(view(&visit, request, &shown, before))
 }
 
+/// Returns the newest lines.
 async fn lines(api: &Api, id: InvocationId, limit: usize) -> Result<Vec<LogLine>, Failure> {
     let list = api
         .get::<LogList>(&format!("/v1/invocations/{id}/logs?limit={limit}"))
@@ -98,7 +99,7 @@ async fn body(api: &Api, path: &str) -> Result<Option<Body>, Failure> {
 /// There is no such run or part of it, or fnd does not answer.
 pub(super) async fn raw(api: &Api, id: InvocationId, what: &str) -> Result<Response, Failure> {
     let (body, extension) = match what {
-        "raw" => (output::raw(&lines(api, id, LINES_MAX).await?).into(), "log"),
+        "raw" => (raw_text(api, id).await?.into(), "log"),
         "payload" | "result" => {
             let path = format!("/v1/invocations/{id}/{what}");
             (api.send(Method::GET, &path, &[], Bytes::new()).await?.body, "txt")
@@ -110,6 +111,23 @@ pub(super) async fn raw(api: &Api, id: InvocationId, what: &str) -> Result<Respo
         file_name: Some(format!("{id}-{what}.{extension}")),
         body,
     })
+}
+
+/// Returns the output as it was printed. The last line says if this may not be all of it.
+async fn raw_text(api: &Api, id: InvocationId) -> Result<String, Failure> {
+    let newest = lines(api, id, LINES_MAX).await?;
+    let mut text = output::raw(&newest);
+    text.extend(note(&newest, id));
+    Ok(text)
+}
+
+/// Returns the last line of an output that may not be all of it.
+fn note(newest: &[LogLine], id: InvocationId) -> Option<String> {
+    let command = run_parts::command_before(newest, id)?;
+    let shown = newest.len();
+    Some(format!(
+        "--- These are the newest {shown} lines. Lines before these, if there are any: {command}\n"
+    ))
 }
 
 fn view(visit: &Visit, request: &Request, shown: &Shown, before: usize) -> Response {
@@ -139,7 +157,7 @@ fn view(visit: &Visit, request: &Request, shown: &Shown, before: usize) -> Respo
     };
     let title = format!("Run {} of {}", short(&id), run.function);
     let shown = Page {
-        stream: (!run.state.is_final()).then(|| stream(Some(&run.function))),
+        stream: (!run.state.is_final()).then(|| stream_address(Some(&run.function))),
         ..Page::new(&title, "/history", body)
     };
     page(visit, &shown)
@@ -204,6 +222,27 @@ mod tests {
             assert!(html.contains(expected), "{expected}: {html}");
         }
         assert!(!html.contains("Run again"));
+    }
+
+    #[test]
+    fn output_that_is_not_all_of_it_says_so() {
+        let Shown { run, lines, .. } = shown("failed", 1);
+        let many = vec![lines[0].clone(); LINES_MAX];
+        let last = "--- These are the newest 100000 lines. Lines before these, if there are any: fndctl logs --id \
+                    01934567-89ab-7def-8123-456789abcdef -n 100000 --until 2026-11-21T08:00:00.124Z\n";
+        assert_eq!(note(&many, run.id).as_deref(), Some(last));
+        assert_eq!(note(&many[1..], run.id), None);
+        let cut = page_of("", &shown("failed", 1500), 0);
+        assert!(
+            cut.contains("“Raw” has at most the newest 100\u{2009}000 lines"),
+            "{cut}"
+        );
+        assert!(!page_of("", &shown("failed", 1000), 0).contains("“Raw” has"));
+        let many = Shown {
+            lines: many,
+            ..shown("failed", 0)
+        };
+        assert!(page_of("q=nothing", &many, 0).contains("--until 2026-11-21T08:00:00.124Z"));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::parts::tables::{cancel, empty, function_link, next_attempt, run_link,
 use crate::parts::text::{between, dash, duration, number, or_dash, size, time, time_or_dash, version, why};
 use fnd_core::api::{AttemptView, InvocationView, LogLine};
 use fnd_core::records::cause::Cause;
+use fnd_wire::ids::InvocationId;
 use fnd_wire::units::counted;
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 /// Returns the state of a run, and how it came to it.
@@ -123,6 +125,16 @@ pub(super) fn attempts(visit: &Visit, run: &InvocationView) -> Markup {
     }
 }
 
+/// Returns the command that prints what may have been printed before these lines; nothing if fnd gave fewer lines than it gives
+/// at once, so all.
+pub(super) fn command_before(lines: &[LogLine], id: InvocationId) -> Option<String> {
+    let oldest = lines.first().filter(|_| lines.len() >= LINES_MAX)?;
+    // `until` excludes its instant, and the millisecond of the oldest line may have had other lines.
+    let millisecond = SignedDuration::from_millis(1);
+    let until = oldest.time.parse::<Timestamp>().ok()?.checked_add(millisecond).ok()?;
+    Some(format!("fndctl logs --id {id} -n {LINES_MAX} --until {until}"))
+}
+
 /// Returns the region "Output". Script adds to its lines while it follows.
 pub(super) fn printed(request: &Request, run: &InvocationView, lines: &[LogLine], before: usize) -> Markup {
     let (wanted, id) = (request.query("q"), run.id.to_string());
@@ -153,7 +165,11 @@ pub(super) fn printed(request: &Request, run: &InvocationView, lines: &[LogLine]
                 }
             }
             @if let Some(text) = wanted { p { (counted(found.len(), "line has", "lines have")) " “" (text) "”. " a href={ "/runs/" (id) } { "All lines" } } }
-            @if lines.len() >= LINES_MAX { p.hint { "These are the newest " (number(LINES_MAX as u64)) " lines; fnd may keep earlier ones." } }
+            @if let Some(before) = command_before(lines, run.id) {
+                p.hint { "These are the newest " (number(LINES_MAX as u64)) " lines; fnd may keep earlier ones: " (command(&before)) }
+            } @else if is_cut {
+                p.hint { "“Raw” has at most the newest " (number(LINES_MAX as u64)) " lines, and says so at its end." }
+            }
             @if is_cut { p { a.button href=(here(before.saturating_add(output::PART))) { "Earlier" } } }
             @if part.is_empty() { (empty(if wanted.is_some() { "No line has this text." } else { "It has printed nothing that is kept." })) }
             div #lines .output role="log" aria-live="off" aria-label="Lines" tabindex="0" { (output::lines(part.iter().copied())) }

@@ -79,7 +79,8 @@ pub(crate) fn function(request: &Request) -> Result<Option<&str>, Failure> {
     }
 }
 
-/// Returns the value of a filter that is an instant, in the form of the API. A browser sends `2026-11-21T08:00`, which is UTC.
+/// Returns the value of a filter that is an instant, in the form of the API. A browser
+/// without script sends `2026-11-21T08:00`, which is UTC.
 ///
 /// # Errors
 /// It is none.
@@ -159,11 +160,12 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_of_a_browser_is_utc() {
+    fn an_instant_without_a_zone_is_utc() {
         for (query, expected) in [
             ("since=2026-11-21T08:00", Some("2026-11-21T08:00:00Z")),
             ("since=2026-11-21T08:00:30", Some("2026-11-21T08:00:30Z")),
             ("since=2026-11-21T08:00:00.5Z", Some("2026-11-21T08:00:00.5Z")),
+            ("since=2026-11-21T08:00:00%2B01:00", Some("2026-11-21T07:00:00Z")),
             ("", None),
         ] {
             assert_eq!(instant(&request(query), "since").unwrap().as_deref(), expected);

@@ -90,7 +90,7 @@ impl<'a> Page<'a> {
     /// Returns a page that script reads again after an event of any function.
     pub(crate) fn live(title: &'a str, entry: &'a str, body: Markup) -> Self {
         Self {
-            stream: Some(stream(None)),
+            stream: Some(stream_address(None)),
             ..Self::new(title, entry, body)
         }
     }
@@ -147,7 +147,7 @@ fn entry(address: &str, name: &str, current: &str) -> Markup {
 }
 
 /// Returns the address of a stream of events, of one function or of all, that are no requests.
-pub(crate) fn stream(function: Option<&FunctionName>) -> String {
+pub(crate) fn stream_address(function: Option<&FunctionName>) -> String {
     let kinds =
         "loaded,refused,removed,state,accepted,started,ended,retried,polled,gave-up,dropped,problem,solved,missed";
     let function = function.map(|name| format!("&function={}", fnd_client::client::encode(name.as_str())));

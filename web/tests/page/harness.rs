@@ -60,6 +60,10 @@ fn answer(stream: &UnixStream, requests: &Mutex<Vec<String>>) {
     let line = head.lines().next().unwrap();
     let (status, media, body) = if line.contains("/v1/stream") {
         (200, "text/event-stream", "id: 7\nevent: run\ndata: {}\n\n".to_owned())
+    } else if line.contains("/logs?limit=100000 ") {
+        let newer = LINE.replace("00:00:00Z", "00:00:01Z");
+        let newest = format!("{LINE}{}", format!(",{newer}").repeat(99_999));
+        (200, "application/json", format!("{{\"lines\":[{newest}]}}"))
     } else if line.contains("456789abcdef/logs") {
         (200, "application/x-ndjson", format!("{LINE}\n\n"))
     } else {
@@ -74,7 +78,7 @@ fn answer(stream: &UnixStream, requests: &Mutex<Vec<String>>) {
 
 /// A page that runs until this is dropped.
 pub(crate) struct Page {
-    pub(crate) socket: PathBuf,
+    socket: PathBuf,
     child: Child,
     token: String,
     _directory: TempDir,
@@ -87,7 +91,7 @@ impl Page {
         let mut child = Command::new(env!("CARGO_BIN_EXE_fnd-web"))
             .arg("--control")
             .arg(&fnd.socket)
-            .arg("--listen")
+            .arg("--socket")
             .arg(&socket)
             .arg("--end-with-input")
             .args(options)

@@ -52,18 +52,10 @@ pub fn is_shortage(error: &std::io::Error) -> bool {
     const ENOBUFS: i32 = 105;
     // Too many descriptors are on their way over sockets (unix(7)).
     const ETOOMANYREFS: i32 = 109;
-    let shortages = [
-        EIO,
-        EAGAIN,
-        ENOMEM,
-        ENFILE,
-        EMFILE,
-        ENOSPC,
-        EROFS,
-        ENOBUFS,
-        ETOOMANYREFS,
-    ];
-    error.raw_os_error().is_some_and(|number| shortages.contains(&number))
+    matches!(
+        error.raw_os_error(),
+        Some(EIO | EAGAIN | ENOMEM | ENFILE | EMFILE | ENOSPC | EROFS | ENOBUFS | ETOOMANYREFS)
+    )
 }
 
 /// Returns the packets of a frame, in order: each is a byte that is 1 if more packets follow, then a part of the frame.

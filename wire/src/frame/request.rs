@@ -33,7 +33,8 @@ wire_enum! {
         /// Starts an attempt. Answered by [`Reply::Spawned`], [`Reply::SpawnedWithChannel`], [`Reply::SpawnFailed`] or
         /// [`Reply::NodeCannotStart`]. After the first two, [`Reply::Exited`] follows when the worker has ended.
         5 = Spawn(Spawn),
-        /// Sends SIGTERM to every process of the worker. Answered by [`Reply::Done`], also if the worker has ended.
+        /// Sends SIGTERM, or the stop signal of its plan, to every process of the worker. Answered by [`Reply::Done`], also if
+        /// the worker has ended.
         6 = Term(WorkerId),
         /// Sends SIGKILL to every process of the worker. Answered by [`Reply::Done`], also if the worker has ended.
         7 = Kill(WorkerId),

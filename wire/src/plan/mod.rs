@@ -234,6 +234,14 @@ impl Plan {
         self.environment.iter().any(|(name, _)| name == SOCKET.0)
     }
 
+    /// Returns the number of the signal that asks the function's processes to end: one of [`STOP_SIGNALS`], whatever the judge
+    /// has written. Absent: SIGTERM.
+    #[must_use]
+    pub fn stop_signal(&self) -> Option<i32> {
+        let (_, written) = self.environment.iter().find(|(name, _)| name == STOP_SIGNAL)?;
+        variables::known_stop_signal(&written.text)
+    }
+
     /// Returns why the plan is invalid in itself; absent if it is valid. The spawner trusts no judge to have checked it.
     ///
     /// `asked_for` is the function that the plan has to be for, `has_entry` whether its entry is among the files.

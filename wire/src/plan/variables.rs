@@ -37,6 +37,36 @@ pub const WATCHED: &str = "FND_WATCHED";
 /// The variable with the umask of the function, in octal, where its manifest asks for another one than 022.
 pub const UMASK: &str = "FND_UMASK";
 
+/// The variable with the number of the signal that asks a service to end, where its manifest names another one than SIGTERM.
+pub const STOP_SIGNAL: &str = "FND_STOP_SIGNAL";
+
+/// The signals that a service may be asked to end with: names, and numbers of Linux (signal(7)). A judge can name no other one,
+/// since SIGSTOP would only hold the processes up, and SIGKILL would leave them no time.
+pub const STOP_SIGNALS: [(&str, i32); 7] = [
+    ("TERM", 15),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("HUP", 1),
+    ("USR1", 10),
+    ("USR2", 12),
+    ("WINCH", 28),
+];
+
+/// Returns the number of one of [`STOP_SIGNALS`] by its name, with or without `SIG` in front; absent for another text.
+#[must_use]
+pub fn stop_signal_number(name: &str) -> Option<i32> {
+    let name = name.strip_prefix("SIG").unwrap_or(name);
+    let found = STOP_SIGNALS.iter().find(|(own, _)| *own == name);
+    found.map(|(_, number)| *number)
+}
+
+/// Returns the number that a value of [`STOP_SIGNAL`] is; absent if it is none of [`STOP_SIGNALS`].
+pub(super) fn known_stop_signal(value: &str) -> Option<i32> {
+    let number: i32 = value.parse().ok()?;
+    let known = STOP_SIGNALS.iter().any(|(_, known)| *known == number);
+    known.then_some(number)
+}
+
 /// The variable with the socket at which a function may do what `[access]` of its manifest says. A function whose plan has
 /// it gets a directory for that socket ([`Plan::calls`](super::Plan::calls)).
 pub const SOCKET: (&str, &str) = ("FND_SOCKET", "{api}/fnd.sock");
@@ -72,7 +102,7 @@ pub fn may_be_given(name: &str) -> bool {
     };
     let own = name
         .strip_prefix("FND_")
-        .is_some_and(|rest| !matches!(rest, "RESULT" | "PREVIOUS") && is_upper(rest, false));
+        .is_some_and(|rest| !matches!(rest, "RESULT" | "PREVIOUS" | "STOP_SIGNAL") && is_upper(rest, false));
     // Of a request: the caller chooses the rest of these names. Programs take `HTTP_PROXY` for their proxy.
     let of_request = ["FND_PARAM_", "HTTP_"]
         .iter()
@@ -88,4 +118,31 @@ pub fn may_be_given(name: &str) -> bool {
         "PORT",
     ];
     own || of_request || names.contains(&name) || CGI.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_signal_is_one_of_seven_with_or_without_its_prefix() {
+        for (name, number) in STOP_SIGNALS {
+            assert_eq!(stop_signal_number(name), Some(number));
+            assert_eq!(stop_signal_number(&format!("SIG{name}")), Some(number));
+        }
+        for name in ["", "SIG", "KILL", "SIGKILL", "STOP", "int", "SIGSIGINT", "2", "RTMIN"] {
+            assert_eq!(stop_signal_number(name), None, "{name}");
+        }
+    }
+
+    /// The spawner sends no other signal, whatever a judge writes.
+    #[test]
+    fn a_number_that_is_no_stop_signal_counts_as_none() {
+        for (name, number) in STOP_SIGNALS {
+            assert_eq!(known_stop_signal(&number.to_string()), Some(number), "{name}");
+        }
+        for value in ["", "0", "9", "19", "-2", "34", "64", "SIGINT", "2 ", "4294967298"] {
+            assert_eq!(known_stop_signal(value), None, "{value:?}");
+        }
+    }
 }

@@ -28,17 +28,10 @@ impl JudgedContent {
         }
     }
 
-    /// Returns its installed version, even if that can never serve.
-    pub(super) fn installed(self) -> Option<Version> {
+    /// Returns its installed version, even if that can never serve, and its content.
+    pub(super) fn installed(self) -> Option<(Version, Version)> {
         match self {
-            Self::Good(version, _) | Self::Wrong(version, _) => Some(version),
-            Self::Unknown | Self::Refused => None,
-        }
-    }
-
-    fn content(self) -> Option<Version> {
-        match self {
-            Self::Good(_, content) | Self::Wrong(_, content) => Some(content),
+            Self::Good(version, content) | Self::Wrong(version, content) => Some((version, content)),
             Self::Unknown | Self::Refused => None,
         }
     }
@@ -51,10 +44,9 @@ pub enum AfterInstall {
     Serve,
     /// It gets this share of the calls in percent: another release serves.
     Canary(u32),
-    /// It waits, and this copy is installed: a hold is in force.
-    Hold(Version),
-    /// This copy is installed first, so that it serves while the file is on trial; then the file is installed again.
-    First(Version),
+    /// It waits, and this copy is installed: a hold is in force, or the copy serves while the file is on trial. In that case the file
+    /// is installed again after the copy.
+    Waits(Version),
 }
 
 /// The consequence of the installation of a copy.
@@ -113,10 +105,10 @@ impl Releases {
             && (!proven || self.hold.is_some())
             && let Some(before) = self.revive(next)
         {
-            return AfterInstall::First(before);
+            return AfterInstall::Waits(before);
         }
         if next != version {
-            return AfterInstall::Hold(next);
+            return AfterInstall::Waits(next);
         }
         // Under a hold only a person gives the file a share of the calls.
         let rules = tried.canary.filter(|_| self.hold.is_none());
@@ -286,7 +278,7 @@ impl Releases {
         let mut hold = Hold {
             kind,
             version,
-            file: self.file.content(),
+            file: self.file.installed().map(|(_, content)| content),
             since_ms: now_ms,
             established: false,
             before,

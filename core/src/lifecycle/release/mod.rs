@@ -174,7 +174,7 @@ impl Releases {
             self.hold.as_ref().and_then(|hold| hold.canary.as_deref()),
         ];
         held.chain(self.serving)
-            .chain(self.file.installed())
+            .chain(self.file.installed().map(|(version, _)| version))
             .chain(canaries.into_iter().flatten().map(|canary| canary.version))
             .collect()
     }

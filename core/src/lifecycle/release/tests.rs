@@ -132,8 +132,7 @@ impl World {
         self.compare();
         match next {
             AfterInstall::Serve => self.offer(file),
-            AfterInstall::Hold(copy) => self.copy(copy),
-            AfterInstall::First(copy) => self.copy(copy),
+            AfterInstall::Waits(copy) => self.copy(copy),
             AfterInstall::Canary(_) => {
                 self.offer_canary(file);
                 if let Some(serving) = self.serves.filter(|_| known) {

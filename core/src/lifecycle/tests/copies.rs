@@ -88,7 +88,7 @@ fn a_caller_whose_release_cannot_come_any_more_is_answered() {
 fn an_answer_about_a_copy_answers_nobody_who_waits_for_the_file() {
     let mut lifecycle = two_versions();
     person(&mut lifecycle, &ReleaseChange::Hold(HoldKind::Pin, None));
-    assert!(lifecycle.build_again(&name("f"), false, 7));
+    assert!(lifecycle.build_again(&name("f"), false, 7, |_| false));
     assert_eq!(ask(&mut lifecycle), "f.sh");
     answer(&mut lifecycle, needs_build(), 0);
     // The pinned release is installed once more; the file is still being built.
@@ -236,4 +236,41 @@ fn after_a_start_a_promoted_release_serves_in_place_of_one_that_cannot_be_instal
     }
     assert_eq!(ask(&mut lifecycle), "copy 2");
     assert!(install(&mut lifecycle, 2).starts_with("serve 2, refuse error: "));
+}
+
+/// The content of a refused file is not known, and neither is that of a file whose build has failed: perhaps it is that of the
+/// canary. A new content ends a canary.
+#[test]
+fn a_canary_goes_on_if_the_newer_file_is_refused_and_also_if_its_build_fails() {
+    const SHARED: &str = "# /// fnd\n# [release]\n# check = false\n# canary = \"10%\"\n# ///\necho\n";
+    let canary = Version([2; 32]);
+    for is_built in [false, true] {
+        let mut lifecycle = lifecycle();
+        write(&mut lifecycle, 1);
+        serves(&mut lifecycle, 1);
+        lifecycle.files_changed(vec![candidate("f")]);
+        assert_eq!(ask(&mut lifecycle), "f.sh");
+        let shared = Installed {
+            version: canary,
+            load_key: canary,
+            document: document_of(&name("f"), SHARED),
+            ..installed(&name("f"))
+        };
+        let said = answer(&mut lifecycle, InstallAnswer::Installed(Box::new(shared), None), 0);
+        assert!(said.contains("share 2 10"), "{said}");
+        lifecycle.files_changed(vec![candidate("f")]);
+        assert_eq!(ask(&mut lifecycle), "f.sh");
+        if is_built {
+            answer(&mut lifecycle, needs_build(), 0);
+            let files = (candidate("f"), &document(&name("f")));
+            lifecycle.build_failed(files, "(exit-1): no such package", &[], &mut Vec::new());
+        } else {
+            answer(&mut lifecycle, InstallAnswer::Refused(Box::new(refused(&name("f")))), 0);
+        }
+        let known = lifecycle.releases.get(&name("f")).and_then(Releases::canary);
+        assert_eq!(known.map(|known| known.version), Some(canary), "{is_built}");
+        write(&mut lifecycle, 3);
+        let known = lifecycle.releases.get(&name("f")).and_then(Releases::canary);
+        assert_eq!(known, None);
+    }
 }

@@ -62,5 +62,10 @@ fn a_file_whose_build_did_not_run_alone_is_tried_again() {
         lifecycle.build_ended(end(OWN), node(100), &mut out);
         lifecycle.sealed(&lane, Err(why.to_owned()), node(100), &mut out);
         assert_eq!(lifecycle.next_due(), next.map(Duration::from_secs), "{why}");
+        let tree = Version([1; 32]);
+        let is_remembered = lifecycle.builds.failure(&name("f"), tree).is_some();
+        assert_eq!(is_remembered, next.is_none(), "{why}");
+        write(&mut lifecycle, 4);
+        assert_eq!(lifecycle.builds.failure(&name("f"), tree), None, "it is installed");
     }
 }

@@ -5,7 +5,7 @@ use crate::records::Payload;
 use crate::records::outcome::{Reason, Trigger};
 use crate::run_state::functions::SupervisedFunctions;
 use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage, WallTime};
-use crate::run_state::queue::{First, Queue};
+use crate::run_state::queue::{First, QueueBooks};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 
@@ -71,7 +71,9 @@ fn stages() -> Vec<InvocationStage> {
         },
         InvocationStage::Claimed,
         InvocationStage::Running { worker: WorkerId(1) },
-        InvocationStage::BackingOff { until, unix_ms: 5 },
+        InvocationStage::BackingOff {
+            until: WallTime { unix_ms: 5, at: until },
+        },
         InvocationStage::Lost,
     ]
 }
@@ -79,16 +81,16 @@ fn stages() -> Vec<InvocationStage> {
 #[test]
 fn each_stage_leaves_nothing_behind() {
     for (stage, durable) in stages().into_iter().zip([true, false].into_iter().cycle()) {
-        let mut queue = Queue::default();
+        let mut queue = QueueBooks::default();
         let mut invocation = invocation(1, durable, stage);
         queue.add(&invocation);
-        assert_ne!(queue, Queue::default());
+        assert_ne!(queue, QueueBooks::default());
         for to in stages() {
             queue.change(&mut invocation, to);
         }
         queue.change(&mut invocation, InvocationStage::Lost);
         queue.remove(&invocation);
-        assert_eq!(queue, Queue::default());
+        assert_eq!(queue, QueueBooks::default());
     }
 }
 
@@ -96,7 +98,7 @@ fn each_stage_leaves_nothing_behind() {
 #[test]
 fn the_books_of_a_lane_depend_on_the_stages_alone() {
     for width in [1, 2] {
-        let mut queue = Queue::default();
+        let mut queue = QueueBooks::default();
         queue.set_per_key(width);
         let keyed = |n| Invocation {
             queue_key: Some("a".into()),
@@ -122,7 +124,7 @@ fn the_books_of_a_lane_depend_on_the_stages_alone() {
 #[test]
 fn one_that_is_claimed_waits_for_one_that_runs_although_it_came_before() {
     // Both went on at once without a key; then a release has one.
-    let mut queue = Queue::default();
+    let mut queue = QueueBooks::default();
     let mut claimed = invocation(1, true, InvocationStage::Claimed);
     let mut running = invocation(2, false, InvocationStage::Running { worker: WorkerId(1) });
     for invocation in [&mut claimed, &mut running] {
@@ -138,7 +140,7 @@ fn one_that_is_claimed_waits_for_one_that_runs_although_it_came_before() {
 fn books_are_the_same_however_the_stage_was_reached() {
     for at in 0..stages().len() {
         for to in stages() {
-            let (mut changed, mut added) = (Queue::default(), Queue::default());
+            let (mut changed, mut added) = (QueueBooks::default(), QueueBooks::default());
             let mut invocation = invocation(1, true, stages().swap_remove(at));
             changed.add(&invocation);
             changed.change(&mut invocation, to);
@@ -150,7 +152,7 @@ fn books_are_the_same_however_the_stage_was_reached() {
 
 #[test]
 fn retries_begin_first_then_the_greater_priority_then_the_older() {
-    let mut queue = Queue::default();
+    let mut queue = QueueBooks::default();
     let urgent = Invocation {
         priority: 1,
         ..ready(3)
@@ -168,7 +170,7 @@ fn retries_begin_first_then_the_greater_priority_then_the_older() {
 
 #[test]
 fn an_unclaimed_one_is_first_only_if_it_may_be_claimed() {
-    let mut queue = Queue::default();
+    let mut queue = QueueBooks::default();
     queue.add(&invocation(1, true, InvocationStage::Ready));
     assert_eq!((queue.first(false), queue.first(true)), (None, Some(First::Unclaimed)));
     queue.add(&ready(2));
@@ -181,7 +183,7 @@ fn an_unclaimed_one_is_first_only_if_it_may_be_claimed() {
 
 #[test]
 fn one_that_was_ended_while_it_is_stored_counts_for_no_place() {
-    let mut queue = Queue::default();
+    let mut queue = QueueBooks::default();
     let mut invocation = invocation(1, true, storing(None));
     queue.add(&invocation);
     assert_eq!((queue.storing(), queue.live().len()), (1, 1));

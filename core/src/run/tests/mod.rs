@@ -3,12 +3,12 @@
 //! Files:
 //! - `bench`: events in, actions out as words
 //! - `books`: the books of a queue
-//! - `calls_ended`: one of several calls of a worker ends
 //! - `canary`: a release that gets a share of the calls
 //! - `chain`: functions that call functions
 //! - `changes`: each change of a function is reported once
 //! - `claims`: claimed before it begins
 //! - `clock_steps`: the clock is set
+//! - `end_one_call`: one of several calls of a worker ends
 //! - `ends`: verdicts, timeout, deadline, cancel
 //! - `flow`: groups of functions, and the order of one value of a key
 //! - `full`: functions over their quota
@@ -31,12 +31,12 @@
 
 mod bench;
 mod books;
-mod calls_ended;
 mod canary;
 mod chain;
 mod changes;
 mod claims;
 mod clock_steps;
+mod end_one_call;
 mod ends;
 mod flow;
 mod full;

@@ -129,6 +129,17 @@ fn a_changed_view_replaces_idle_workers_at_once_and_busy_ones_after_their_call()
     assert_eq!(end, "record ok: succeeded ok; reply 1: succeeded ok; stop w2");
 }
 
+#[test]
+fn a_restart_replaces_workers_as_a_changed_view_does() {
+    let mut b = Bench::with(handler(Pool { min: 1, ..pool() }));
+    b.ready(1);
+    b.submit(1);
+    assert_eq!(b.event(Event::Restart(name("f"))), "spawn w2");
+    b.ready(2);
+    let end = b.answer(1, 1, Reason::Ok);
+    assert_eq!(end, "record ok: succeeded ok; reply 1: succeeded ok; stop w1");
+}
+
 /// Without it, its version would count as one that cannot be loaded.
 #[test]
 fn a_changed_view_leaves_a_worker_on_trial() {

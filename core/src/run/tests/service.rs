@@ -143,12 +143,45 @@ fn one_that_a_drain_ended_starts_anew_when_the_drain_is_cancelled() {
 
 #[test]
 fn one_that_is_cancelled_is_started_again_at_once() {
+    // Whatever its stop signal is, and also if the program handles it.
+    for status in [ExitStatus::Signal(15), ExitStatus::Signal(2), ExitStatus::Code(0)] {
+        let mut b = Bench::running(None);
+        assert_eq!(b.cancel(1), "term w1; reply 99: done");
+        let end = b.exited(exit(1, status));
+        assert_eq!(end, "record cancelled: cancelled cancelled; run f", "{status:?}");
+    }
+}
+
+#[test]
+fn a_restart_ends_it_and_it_begins_anew_at_once_also_in_a_pause() {
     let mut b = Bench::running(None);
-    assert_eq!(b.cancel(1), "term w1; reply 99: done");
-    assert_eq!(
-        b.exited(exit(1, ExitStatus::Signal(15))),
-        "record cancelled: cancelled cancelled; run f"
-    );
+    let restart = || Event::Restart(name("f"));
+    assert_eq!(b.event(restart()), "term w1");
+    assert_eq!(b.code(1, 0), "record cancelled: cancelled cancelled; run f");
+    b.submit_requested(2);
+    b.spawned(2);
+    assert_eq!(b.code(2, 3), "record exit-3: failed exit-3");
+    assert_eq!(b.event(restart()), "run f");
+    b.submit_requested(3);
+    b.spawned(3);
+    assert_eq!(b.event(Event::Restart(name("other"))), "");
+}
+
+#[test]
+fn one_that_was_stopped_in_a_pause_begins_at_once_when_it_is_started() {
+    let mut b = Bench::running(None);
+    b.code(1, 3);
+    let mut enable = |enabled| {
+        let (function, reply) = (name("f"), crate::run::ReplyTo(7));
+        b.event(Event::SetEnabled {
+            function,
+            enabled,
+            reply,
+        })
+    };
+    enable(false);
+    let actions = enable(true);
+    assert!(actions.contains("run f"), "{actions}");
 }
 
 #[test]

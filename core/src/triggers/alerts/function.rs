@@ -1,11 +1,13 @@
 //! The health of one function.
 
 use super::{Alert, AlertCondition};
+use crate::instant;
 use crate::records::InvocationRecord;
 use crate::run::FunctionState;
 use fnd_manifest::function::{Alert as OwnAlert, AlertOn};
 use fnd_manifest::settings::NodeAlert;
 use fnd_wire::ids::FunctionName;
+use fnd_wire::units::print_duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,20 +46,11 @@ impl AlertRules {
         if call == *function {
             return None;
         }
-        Some(match own {
-            Some(own) => Self {
-                call,
-                on: own.on,
-                after: own.after,
-                every: own.expect_success_every,
-            },
-            None => Self {
-                call,
-                on: node.on.clone(),
-                after: 1,
-                every: None,
-            },
-        })
+        let (on, after, every) = match own {
+            Some(own) => (own.on, own.after, own.expect_success_every),
+            None => (node.on.clone(), 1, None),
+        };
+        Some(Self { call, on, after, every })
     }
 
     fn names(&self, word: AlertCondition) -> bool {
@@ -83,22 +76,20 @@ impl AlertRules {
 
 /// The state of a function, as the ledger keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Health {
     /// Failures in a row. The count stops at the number that makes the function bad.
-    #[serde(default)]
     failures: u32,
     /// The conditions that hold, each with the time when it began.
-    #[serde(default)]
     bad: BTreeMap<AlertCondition, u64>,
     /// The word and the time of the call that said that the function is bad. Absent: the function is well.
     // The name in the ledger.
-    #[serde(default, rename = "told")]
+    #[serde(rename = "told")]
     pub(super) notified: Option<(AlertCondition, u64)>,
     /// Why the function to call was not called then.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) not_delivered: Option<String>,
     /// The last success, or the time from which a success is expected.
-    #[serde(default)]
     expected_from_ms: Option<u64>,
 }
 
@@ -106,7 +97,7 @@ pub struct Health {
 #[derive(Debug)]
 pub(super) struct AlertsSeen {
     /// Until when fnd waits to see a crash loop of the earlier fnd again. Absent: it was seen, or the wait is over.
-    loop_until_ms: Option<u64>,
+    pub(super) loop_until_ms: Option<u64>,
     is_enabled: bool,
 }
 
@@ -116,12 +107,6 @@ impl AlertsSeen {
             loop_until_ms: Some(now_ms.saturating_add(LOOP_SHOWS_MS)),
             is_enabled: true,
         }
-    }
-
-    /// Returns until when fnd waits to see a crash loop of the earlier fnd again.
-    #[cfg(test)]
-    pub(super) fn ends_at(&self) -> Option<u64> {
-        self.loop_until_ms
     }
 }
 
@@ -242,11 +227,8 @@ impl Health {
             let from = from.min(now_ms);
             self.expected_from_ms = Some(from);
             if seen.is_enabled && from.saturating_add(every) <= now_ms {
-                let every = fnd_wire::units::print_duration(Duration::from_millis(every));
-                let message = format!(
-                    "no invocation has succeeded for {every}, since {}",
-                    crate::instant::text(from)
-                );
+                let (every, since) = (print_duration(Duration::from_millis(every)), instant::text(from));
+                let message = format!("no invocation has succeeded for {every}, since {since}");
                 let alert = self.begins(now_ms, rules, (AlertCondition::Missed, message, None));
                 return alert.or_else(|| self.may_recover(now_ms, rules, None));
             }
@@ -279,13 +261,7 @@ impl Health {
         }
         self.notified = Some((word, now_ms));
         self.not_delivered = None;
-        Some(Alert {
-            about: None,
-            word,
-            since_ms: now_ms,
-            message,
-            invocation: record.map(|record| record.id),
-        })
+        Some(Alert::new(word, now_ms, message, record))
     }
 
     /// Returns the call `recovered` if no condition holds any more.
@@ -295,18 +271,11 @@ impl Health {
         }
         // If nobody heard that the function is bad, nobody hears that it works again.
         let (word, since_ms) = self.notified.take()?;
-        let lasted = Duration::from_secs((now_ms.saturating_sub(since_ms) / 1000).max(1));
-        let message = format!(
-            "it works again after {}; it was `{}`",
-            fnd_wire::units::print_duration(lasted),
-            word.as_str()
-        );
-        rules.names(AlertCondition::Recovered).then(|| Alert {
-            about: None,
-            word: AlertCondition::Recovered,
-            since_ms: now_ms,
-            message,
-            invocation: record.map(|record| record.id),
-        })
+        let lasted = print_duration(Duration::from_secs((now_ms.saturating_sub(since_ms) / 1000).max(1)));
+        let message = format!("it works again after {lasted}; it was `{}`", word.as_str());
+        let recovered = AlertCondition::Recovered;
+        rules
+            .names(recovered)
+            .then(|| Alert::new(recovered, now_ms, message, record))
     }
 }

@@ -43,6 +43,18 @@ pub struct Alert {
     pub invocation: Option<InvocationId>,
 }
 
+impl Alert {
+    fn new(word: AlertCondition, since_ms: u64, message: String, record: Option<&InvocationRecord>) -> Self {
+        Self {
+            about: None,
+            word,
+            since_ms,
+            message,
+            invocation: record.map(|record| record.id),
+        }
+    }
+}
+
 /// A change to store, and the call that goes with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AlertChange {
@@ -99,27 +111,21 @@ impl Alerts {
             });
         };
         let restored = self.restored.remove(function);
-        self.change(function, |watched| {
-            let is_new = watched.is_none();
-            let mut health = watched
-                .as_ref()
-                .map_or_else(|| restored.clone().unwrap_or_default(), |w| w.health.clone());
-            let (seen, due_ms) = watched.take().map_or_else(
-                || (function::AlertsSeen::new(now_ms), None),
-                |watched| (watched.seen, watched.due_ms),
-            );
-            health.expect(now_ms, &rules);
-            // A restored state that has not changed is in the ledger already.
-            let before = if is_new { restored } else { None };
-            let unchanged = before.as_ref() == Some(&health);
-            *watched = Some(Watched {
+        let known = self.functions.remove(function);
+        let (is_new, before) = (known.is_none(), known.as_ref().map(|known| known.health.clone()));
+        let mut watched = match known {
+            Some(known) => Watched { rules, ..known },
+            None => Watched {
                 rules,
-                health,
-                seen,
-                due_ms,
-            });
-            (unchanged, None)
-        })
+                health: restored.clone().unwrap_or_default(),
+                seen: function::AlertsSeen::new(now_ms),
+                due_ms: None,
+            },
+        };
+        watched.health.expect(now_ms, &watched.rules);
+        let change = self.changed(function, watched, before.as_ref(), None);
+        // A restored state that has not changed is in the ledger already.
+        change.filter(|change| !is_new || restored.is_none() || change.health != restored)
     }
 
     /// Handles the final record of an invocation. Calls of alerts do not count: otherwise, if the called function
@@ -216,58 +222,44 @@ impl Alerts {
         self.restored.keys()
     }
 
-    /// Returns the functions that are bad.
-    pub fn all_bad(&self) -> impl Iterator<Item = (&FunctionName, AlertCondition, u64)> {
-        let bad =
-            |(name, watched): (_, &Watched)| watched.health.notified.map(|(word, since_ms)| (name, word, since_ms));
-        self.functions.iter().filter_map(bad)
-    }
-
     fn of_known(
         &mut self,
         function: &FunctionName,
         step: impl FnOnce(&mut Watched) -> Option<Alert>,
     ) -> Option<AlertChange> {
-        if !self.functions.contains_key(function) {
-            return None;
-        }
-        self.change(function, |watched| (false, watched.as_mut().and_then(step)))
+        let mut watched = self.functions.remove(function)?;
+        let before = watched.health.clone();
+        let alert = step(&mut watched);
+        self.changed(function, watched, Some(&before), alert)
     }
 
-    /// Changes the state of a function and returns the change to store. `step` also returns whether the state is stored
-    /// already.
-    fn change(
+    /// Keeps the state of a function, and returns the change to store. `before` is the state that was there; absent: none was.
+    fn changed(
         &mut self,
         function: &FunctionName,
-        step: impl FnOnce(&mut Option<Watched>) -> (bool, Option<Alert>),
+        mut watched: Watched,
+        before: Option<&Health>,
+        alert: Option<Alert>,
     ) -> Option<AlertChange> {
-        // The entry is taken out of the map, so that `step` can add, change or remove it.
-        let mut watched = self.functions.remove(function);
-        let before = watched.as_ref().map(|watched| watched.health.clone());
-        let (is_stored, mut alert) = step(&mut watched);
-        if let Some(alert) = &mut alert {
-            alert.about = Some(function.clone());
-        }
-        if let Some(watched) = &mut watched {
-            let due_ms = watched.health.due_ms(&watched.rules, &watched.seen);
-            let before = std::mem::replace(&mut watched.due_ms, due_ms);
-            if before != due_ms {
-                self.due.extend(due_ms.map(|due_ms| (due_ms, function.clone())));
-                if let Some(before) = before {
-                    self.due.remove(&(before, function.clone()));
-                }
+        let due_ms = watched.health.due_ms(&watched.rules, &watched.seen);
+        let due_before = std::mem::replace(&mut watched.due_ms, due_ms);
+        if due_before != due_ms {
+            self.due.extend(due_ms.map(|due_ms| (due_ms, function.clone())));
+            if let Some(due_before) = due_before {
+                self.due.remove(&(due_before, function.clone()));
             }
         }
-        let health = watched.as_ref().map(|watched| watched.health.clone());
-        self.functions
-            .extend(watched.map(|watched| (function.clone(), watched)));
-        let changed = health != before && !is_stored;
-        let notified = |health: &Option<Health>| health.as_ref().and_then(|health| health.notified);
-        (changed || alert.is_some()).then(|| AlertChange {
+        let health = Some(watched.health.clone());
+        self.functions.insert(function.clone(), watched);
+        let notified = |health: Option<&Health>| health.and_then(|health| health.notified);
+        (health.as_ref() != before || alert.is_some()).then(|| AlertChange {
             function: function.clone(),
-            is_shown: notified(&health) != notified(&before),
+            is_shown: notified(health.as_ref()) != notified(before),
             health,
-            alert,
+            alert: alert.map(|alert| Alert {
+                about: Some(function.clone()),
+                ..alert
+            }),
         })
     }
 }

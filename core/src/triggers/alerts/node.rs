@@ -2,6 +2,7 @@
 
 use super::{Alert, AlertCondition};
 use fnd_wire::ids::FunctionName;
+use fnd_wire::units::print_duration;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,7 +46,7 @@ impl NodeHealth {
             return None;
         }
         self.notified.insert(word, now_ms);
-        Some(alert(word, now_ms, message.to_owned()))
+        Some(Alert::new(word, now_ms, message.to_owned(), None))
     }
 
     /// Handles a queue that refused work of a function.
@@ -60,13 +61,9 @@ impl NodeHealth {
     /// Handles the end of a problem. Returns the call if there was an alert about it.
     pub fn ends(&mut self, now_ms: u64, word: AlertCondition) -> Option<Alert> {
         let since_ms = self.notified.remove(&word)?;
-        let lasted = Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000);
-        let message = format!(
-            "over after {}: {}",
-            fnd_wire::units::print_duration(lasted),
-            word.as_str()
-        );
-        Some(alert(AlertCondition::Recovered, now_ms, message))
+        let lasted = print_duration(Duration::from_secs(now_ms.saturating_sub(since_ms) / 1000));
+        let message = format!("over after {lasted}: {}", word.as_str());
+        Some(Alert::new(AlertCondition::Recovered, now_ms, message, None))
     }
 
     /// Compares the alerts that were sent, also by an earlier fnd, with all present problems. `tells` says whether new
@@ -100,16 +97,6 @@ impl NodeHealth {
     /// Returns the problems that were sent as alerts and are not over, each with the time when it began.
     pub fn unhealthy(&self) -> impl Iterator<Item = (AlertCondition, u64)> {
         self.notified.iter().map(|(word, since_ms)| (*word, *since_ms))
-    }
-}
-
-fn alert(word: AlertCondition, since_ms: u64, message: String) -> Alert {
-    Alert {
-        about: None,
-        word,
-        since_ms,
-        message,
-        invocation: None,
     }
 }
 

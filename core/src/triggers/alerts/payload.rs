@@ -2,6 +2,7 @@
 
 use super::{Alert, AlertCondition};
 use crate::instant;
+use fnd_wire::ids::FunctionName;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -20,7 +21,7 @@ struct AlertBody<'a> {
 pub fn payload(alert: &Alert, output: &str) -> Vec<u8> {
     let body = AlertBody {
         alert: alert.word.as_str(),
-        function: alert.about.as_ref().map(fnd_wire::ids::FunctionName::as_str),
+        function: alert.about.as_ref().map(FunctionName::as_str),
         since: instant::text(alert.since_ms),
         message: &alert.message,
         invocation: alert.invocation.map(|id| id.to_string()),
@@ -31,10 +32,7 @@ pub fn payload(alert: &Alert, output: &str) -> Vec<u8> {
 }
 
 fn help(alert: &Alert) -> String {
-    let function = alert
-        .about
-        .as_ref()
-        .map_or("FUNCTION", fnd_wire::ids::FunctionName::as_str);
+    let function = alert.about.as_ref().map_or("FUNCTION", FunctionName::as_str);
     match (alert.word, alert.invocation) {
         (AlertCondition::Failed, Some(id)) => format!(
             "`fndctl logs --id {id}` shows its output; when the cause is gone, `fndctl replay {id}` runs it again"

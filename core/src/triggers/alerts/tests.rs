@@ -360,14 +360,14 @@ proptest! {
                 Step::Facts { crash_looping, invalid } => {
                     let facts = AlertFacts { crash_looping, invalid: invalid.then_some("no"), ..WELL };
                     // A loop of the earlier fnd is over only later; the property of it is above.
-                    let known = alerts.functions[&name("f")].seen.ends_at().is_none();
+                    let known = alerts.functions[&name("f")].seen.loop_until_ms.is_none();
                     take(alerts.facts(now_ms, &name("f"), facts).into_iter().collect());
                     model.invalid = invalid;
                     model.looping = crash_looping || (model.looping && !known);
                 }
                 Step::Wait(ms) => {
                     now_ms += ms;
-                    let over = alerts.functions[&name("f")].seen.ends_at().is_some_and(|at| at <= now_ms);
+                    let over = alerts.functions[&name("f")].seen.loop_until_ms.is_some_and(|at| at <= now_ms);
                     take(alerts.tick(now_ms));
                     model.looping &= !over;
                     let late = |every_s: u64| model.success_ms + every_s * 1000 <= now_ms;

@@ -8,16 +8,10 @@ pub trait Headers {
     fn values(&self, name: &str) -> impl Iterator<Item = &[u8]>;
 }
 
-impl Headers for [(&str, &[u8])] {
+impl Headers for &[(&str, &[u8])] {
     fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
         let found = self.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
         found.map(|(_, value)| *value)
-    }
-}
-
-impl<H: Headers + ?Sized> Headers for &H {
-    fn values(&self, name: &str) -> impl Iterator<Item = &[u8]> {
-        (**self).values(name)
     }
 }
 

@@ -185,17 +185,12 @@ fn bcrypt(text: &str) -> Result<PasswordHash, BadUser> {
 fn argon2(variant: &'static str, text: &str) -> Result<PasswordHash, BadUser> {
     let malformed = BadUser::Malformed("argon2");
     let mut fields = text.split('$').skip(2).peekable();
-    // Without a version it is 1.0.
-    let is_13 = match fields.peek() {
-        // The number is decimal: 19 is 0x13 for version 1.3, and 16 is 0x10 for version 1.0.
-        Some(&"v=19") => true,
-        Some(&"v=16") => false,
-        Some(other) if other.starts_with("v=") => return Err(malformed),
-        _ => false,
+    // The number is decimal: 19 is 0x13 for version 1.3, and 16 is 0x10 for version 1.0. Without a version it is 1.0.
+    let is_13 = match fields.next_if(|field| field.starts_with("v=")) {
+        Some("v=19") => true,
+        Some("v=16") | None => false,
+        Some(_) => return Err(malformed),
     };
-    if fields.peek().is_some_and(|field| field.starts_with("v=")) {
-        fields.next();
-    }
     let mut parameters = fields.next().ok_or(malformed)?.split(',');
     let mut parameter = |name: &str| {
         let value = parameters.next()?.strip_prefix(name)?.strip_prefix('=')?;
@@ -243,23 +238,5 @@ impl fmt::Debug for Users {
         f.debug_struct("Users")
             .field("secret", &self.secret)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for PasswordLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for PasswordHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PasswordHash").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Argon2 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Argon2").finish_non_exhaustive()
     }
 }

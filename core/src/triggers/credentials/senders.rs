@@ -18,8 +18,15 @@ pub(super) fn read(scheme: Scheme, headers: &impl Headers) -> Result<Signed<'_>,
     match scheme {
         Scheme::Hmac => timed(headers, "Fnd-Signature"),
         Scheme::Stripe => timed(headers, "Stripe-Signature"),
-        Scheme::Github => github(headers),
-        Scheme::Gitea => gitea(headers),
+        // GitHub sends `X-Hub-Signature-256`. Bitbucket (Cloud, Data Center) and Jira send `X-Hub-Signature` with SHA-256.
+        // GitHub's own `X-Hub-Signature` is SHA-1, which is not accepted.
+        Scheme::Github => of_body(
+            headers,
+            ["X-Hub-Signature-256", "X-Hub-Signature"],
+            (b"sha256=", PREFIXED),
+        ),
+        // Gitea sends `X-Gitea-Signature`; Forgejo sends the same value as `X-Forgejo-Signature` too.
+        Scheme::Gitea => of_body(headers, ["X-Gitea-Signature", "X-Forgejo-Signature"], (b"", HEX)),
         Scheme::Slack => slack(headers),
         Scheme::Standard => standard(headers),
         // These forms do not sign: no signature of theirs holds.
@@ -27,30 +34,17 @@ pub(super) fn read(scheme: Scheme, headers: &impl Headers) -> Result<Signed<'_>,
     }
 }
 
-/// Returns the header that a request has: the first one, unless it has only the second one.
-fn present(headers: &impl Headers, first: &'static str, second: &'static str) -> &'static str {
+/// Reads the only signature of a body, which is in the first of two headers, or in the second one where the first is missing.
+fn of_body(
+    headers: &impl Headers,
+    [first, second]: [&'static str; 2],
+    (prefix, form): (&[u8], &'static str),
+) -> Result<Signed<'static>, Denied> {
     let is_second = !headers::has(headers, first) && headers::has(headers, second);
-    if is_second { second } else { first }
-}
-
-/// GitHub sends `X-Hub-Signature-256`. Bitbucket (Cloud, Data Center) and Jira send `X-Hub-Signature` with SHA-256.
-/// GitHub's own `X-Hub-Signature` is SHA-1, which is not accepted.
-fn github(headers: &impl Headers) -> Result<Signed<'_>, Denied> {
-    let header = present(headers, "X-Hub-Signature-256", "X-Hub-Signature");
-    let value = headers::one(headers, header)?;
-    let signature = value.strip_prefix(b"sha256=").and_then(text::hex);
+    let header = if is_second { second } else { first };
+    let signature = headers::one(headers, header)?.strip_prefix(prefix).and_then(text::hex);
     Ok(Signed {
-        signatures: vec![signature.ok_or(malformed(header, PREFIXED))?],
-        ..Signed::default()
-    })
-}
-
-/// Gitea sends `X-Gitea-Signature`; Forgejo sends the same value as `X-Forgejo-Signature` too.
-fn gitea(headers: &impl Headers) -> Result<Signed<'_>, Denied> {
-    let header = present(headers, "X-Gitea-Signature", "X-Forgejo-Signature");
-    let signature = text::hex(headers::one(headers, header)?);
-    Ok(Signed {
-        signatures: vec![signature.ok_or(malformed(header, HEX))?],
+        signatures: vec![signature.ok_or(malformed(header, form))?],
         ..Signed::default()
     })
 }

@@ -21,11 +21,7 @@ pub(super) fn verify(scheme: Scheme, digests: &[[u8; 32]], headers: &impl Header
         .iter()
         .fold(Choice::from(0), |holds, digest| holds | digest.ct_eq(&presented));
     read?;
-    if bool::from(holds) {
-        Ok(())
-    } else {
-        Err(Denied::WrongToken(header))
-    }
+    bool::from(holds).then_some(()).ok_or(Denied::WrongToken(header))
 }
 
 fn bearer(headers: &impl Headers) -> Result<&[u8], Denied> {

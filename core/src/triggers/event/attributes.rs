@@ -24,47 +24,31 @@ impl Attributes {
         if value.is_empty() && name != "specversion" && Self::NAMES.contains(&name) {
             return wrong("is empty");
         }
-        let field = match name {
-            "specversion" if value == VERSION => return Ok(()),
+        match name {
+            "specversion" if value == VERSION => {}
             "specversion" => {
-                let problem = format!("is `{}`: only the version {VERSION} is read", shortened(&value));
+                let problem = format!("is `{}`: only the version {VERSION} is read", printable_start(&value));
                 return Err(Malformed::attribute(name, problem));
             }
-            "id" => {
-                self.id = value;
-                return Ok(());
-            }
-            "source" if is_uri_reference(&value) => {
-                self.source = value;
-                return Ok(());
-            }
+            "id" => self.id = value,
+            "source" if is_uri_reference(&value) => self.source = value,
             "source" => return wrong("is not a URI reference"),
-            "type" => {
-                self.kind = value;
-                return Ok(());
-            }
-            "subject" => &mut self.subject,
-            "time" if value.parse::<jiff::Timestamp>().is_ok() => &mut self.time,
+            "type" => self.kind = value,
+            "subject" => self.subject = Some(value),
+            "time" if value.parse::<jiff::Timestamp>().is_ok() => self.time = Some(value),
             "time" => return wrong("is not a time such as `2026-11-21T08:00:00Z` (RFC 3339)"),
-            "datacontenttype" if is_media_type(&value) => {
-                // A header cannot have the spaces around it.
-                self.datacontenttype = Some(value.trim().to_owned());
-                return Ok(());
-            }
+            // A header cannot have the spaces around it.
+            "datacontenttype" if is_media_type(&value) => self.datacontenttype = Some(value.trim().to_owned()),
             "datacontenttype" => return wrong("is not a media type such as `application/json`"),
-            "dataschema" if is_uri_reference(&value) && value.contains(':') => &mut self.dataschema,
+            "dataschema" if is_uri_reference(&value) && value.contains(':') => self.dataschema = Some(value),
             "dataschema" => return wrong("is not a URI"),
             "data" | "data_base64" => return wrong("is the data, and no attribute"),
-            name if is_name(name) => {
-                self.extensions.insert(name.to_owned(), value);
-                return Ok(());
-            }
+            name if is_name(name) => drop(self.extensions.insert(name.to_owned(), value)),
             name => {
                 let problem = format!("has a name that is not made of 1 to {NAME_MAX} lower-case letters and digits");
-                return Err(Malformed::attribute(shortened(name), problem));
+                return Err(Malformed::attribute(printable_start(name), problem));
             }
-        };
-        *field = Some(value);
+        }
         Ok(())
     }
 
@@ -93,8 +77,8 @@ impl Attributes {
     }
 }
 
-/// Returns a text of a sender for a message.
-fn shortened(text: &str) -> String {
+/// Returns the printable start of a text from a sender, for an error message.
+fn printable_start(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect()
 }
 

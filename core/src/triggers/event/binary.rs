@@ -1,7 +1,6 @@
 //! The binary form: attributes in headers `ce-NAME`, the data as the body (HTTP Protocol Binding, section 3.1).
 
-use super::request::EventRequest;
-use super::{Attributes, CloudEvent, EventContent, Malformed};
+use super::{Attributes, CloudEvent, EventContent, EventRequest, Malformed};
 use percent_encoding::percent_decode_str;
 
 /// Returns the event of a request in binary mode: attributes in headers, the data in the body.

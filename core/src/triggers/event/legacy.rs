@@ -4,9 +4,8 @@
 //! In these forms, source and id are optional. The source is `event-namespace`, `event-source` or `source-id`, else
 //! `/`. If an event has no id, fnd gives it a new one, so it is never the same event as another.
 
-use super::request::EventRequest;
 use super::structured::parsed;
-use super::{Attributes, CloudEvent, EventContent, Malformed, binary};
+use super::{Attributes, CloudEvent, EventContent, EventRequest, Malformed, binary};
 use crate::json::is_json;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;

@@ -11,8 +11,7 @@
 //! - `attributes`: the rules for the names and values of attributes
 //! - `binary`: attributes in headers, the data as the body
 //! - `legacy`: the forms of Kubeless, of Kyma, and of CloudEvents 0.1
-//! - `read`: finds the form of a request
-//! - `request`: a request that may carry events
+//! - `read`: a request that may carry events, and its form
 //! - `structured`: an event, or a batch of events, as JSON
 //! - `subscription`: which functions an event starts
 
@@ -20,15 +19,13 @@ mod attributes;
 mod binary;
 mod legacy;
 mod read;
-mod request;
 mod structured;
 pub mod subscription;
 #[cfg(test)]
 mod tests;
 
 pub use legacy::renewed;
-pub use read::read;
-pub use request::EventRequest;
+pub use read::{EventRequest, read};
 
 use crate::records::Attributes;
 use std::borrow::Cow;

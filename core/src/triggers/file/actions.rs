@@ -1,8 +1,9 @@
 //! Moves and deletes files after their invocation. An act is only for the content that the invocation had: a file that
 //! changed since then is a new content, and stays.
 
-use super::content::{FileContent, FileStat};
-use super::machine::{Act, Acted, FileClock, FileMachine, FileStamp, MOVE_WINDOW, TURN_MAX};
+use super::content::FileContent;
+use super::content::FileStamp;
+use super::machine::{Act, Acted, FileClock, FileMachine, MOVE_WINDOW, TURN_MAX};
 use super::message::{FileRunEnded, FromWatcher, RunContent};
 use super::record::FileState;
 use fnd_manifest::function::file::FileAction;
@@ -33,8 +34,7 @@ impl FileMachine {
             };
             let action = if ended.success { &trigger.then } else { &trigger.failed };
             let directory = self.entries.directory(entry);
-            let holder = self.books.holder(directory, content.0);
-            let Some(record) = holder.and_then(|id| self.books.get(id)) else {
+            let Some(record) = self.books.of_inode(directory, content.0) else {
                 continue;
             };
             if *action == FileAction::Keep || !is_still(record.known, content) {
@@ -60,8 +60,7 @@ impl FileMachine {
     /// Returns the contents that fnd has of a run, each with the entry that takes its file now.
     fn contents_of(&self, ended: &FileRunEnded) -> Vec<(u16, FileStamp)> {
         let content = |content: &RunContent| {
-            let holder = self.books.holder(content.directory, content.inode)?;
-            let entry = self.books.get(holder)?.entry?;
+            let entry = self.books.of_inode(content.directory, content.inode)?.entry?;
             Some((entry, (content.inode, content.size, content.modified_ns)))
         };
         ended.contents.iter().filter_map(content).collect()
@@ -74,9 +73,8 @@ impl FileMachine {
         if !is_there || self.unreached.contains(&(act.directory, act.content.0)) {
             return false;
         }
-        let holder = self.books.holder(act.directory, act.content.0);
-        let state = holder.and_then(|id| self.books.get(id)).map(|record| record.state);
-        match state {
+        let record = self.books.of_inode(act.directory, act.content.0);
+        match record.map(|record| record.state) {
             Some(FileState::Arriving | FileState::MovedAway | FileState::Removed | FileState::Vanishing) => false,
             // The look that follows a first attempt is not answered yet.
             Some(FileState::Quiet | FileState::Resting | FileState::Checking) => {
@@ -98,8 +96,7 @@ impl FileMachine {
                 self.acts.push_back(act);
                 continue;
             }
-            let holder = self.books.holder(act.directory, act.content.0);
-            match holder.and_then(|id| self.books.get(id)) {
+            match self.books.of_inode(act.directory, act.content.0) {
                 Some(record) if is_still(record.known, act.content) => {
                     act.path = Rc::clone(&record.path);
                     due.push(act);
@@ -193,9 +190,7 @@ impl FileMachine {
         let state = record.state;
         if record.linked {
             // Its content still has another name, under which it is handled too: a scan finds it.
-            if let Some(nameless) = self.books.detach(id) {
-                self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
-            }
+            self.loses_content(at, id);
         } else {
             self.books.forget(id);
             self.outbox.gone(act.directory, act.content.0);
@@ -232,6 +227,5 @@ impl FileMachine {
 
 /// Returns whether a known content is the one that an invocation had.
 fn is_still(known: Option<FileContent>, content: FileStamp) -> bool {
-    let facts = |facts: FileStat| (facts.inode, facts.size, facts.modified_ns);
-    known.is_some_and(|known| facts(known.facts) == content)
+    known.is_some_and(|known| known.facts.stamp() == content)
 }

@@ -47,6 +47,10 @@ impl FileBooks {
         self.records.get(usize::try_from(id).ok()?)?.as_ref()
     }
 
+    pub(super) fn state(&self, id: FileId) -> Option<FileState> {
+        self.get(id).map(|record| record.state)
+    }
+
     pub(super) fn get_mut(&mut self, id: FileId) -> Option<&mut FileRecord> {
         self.records.get_mut(usize::try_from(id).ok()?)?.as_mut()
     }
@@ -58,6 +62,11 @@ impl FileBooks {
     /// Returns the file with the known content of an inode.
     pub(super) fn holder(&self, directory: u16, inode: u64) -> Option<FileId> {
         self.inodes.get(&(directory, inode)).copied()
+    }
+
+    /// Returns what the books have of that file.
+    pub(super) fn of_inode(&self, directory: u16, inode: u64) -> Option<&FileRecord> {
+        self.get(self.holder(directory, inode)?)
     }
 
     /// Returns the file with this path, which is added if it is new.
@@ -87,7 +96,7 @@ impl FileBooks {
     /// Moves a file to another state, and drops it from the books when nothing is known or due any more.
     pub(super) fn set(&mut self, id: FileId, state: FileState) {
         // The keys of the books contain the state of the record, so the record leaves them before its state changes.
-        self.leave(id);
+        self.count(id, false);
         let Some(record) = self.get_mut(id) else { return };
         record.state = state;
         if state == FileState::Idle {
@@ -100,7 +109,7 @@ impl FileBooks {
                 return;
             }
         }
-        self.enter(id);
+        self.count(id, true);
     }
 
     /// The age by which a ready file waits for its turn.
@@ -113,44 +122,29 @@ impl FileBooks {
         }
     }
 
-    fn leave(&mut self, id: FileId) {
+    /// Counts a file in the books of its state, or takes it out of them.
+    fn count(&mut self, id: FileId, is_there: bool) {
         let Some(record) = self.get(id) else { return };
-        let state = record.state;
+        let (state, entry) = (record.state, record.entry);
         let key = (Self::age(record), Rc::clone(&record.path), id);
-        let line = record.entry;
+        let change: i8 = if is_there { 1 } else { -1 };
         if state.is_ready() || matches!(state, FileState::Offered | FileState::OfferedGone) {
-            self.waiting = self.waiting.saturating_sub(1);
+            self.waiting = self.waiting.saturating_add_signed(change.into());
         }
-        let Some(line) = line.and_then(|entry| self.lines.get_mut(usize::from(entry))) else {
+        let Some(line) = entry.and_then(|entry| self.lines.get_mut(usize::from(entry))) else {
             return;
         };
         if state.is_quiet() {
-            line.quiet = line.quiet.saturating_sub(1);
+            line.quiet = line.quiet.saturating_add_signed(change.into());
         }
         if state.is_ready() {
-            line.ready.remove(&key);
+            match is_there {
+                true => line.ready.insert(key),
+                false => line.ready.remove(&key),
+            };
             if line.ready.is_empty() {
                 line.since = None;
             }
-        }
-    }
-
-    fn enter(&mut self, id: FileId) {
-        let Some(record) = self.get(id) else { return };
-        let state = record.state;
-        let key = (Self::age(record), Rc::clone(&record.path), id);
-        let line = record.entry;
-        if state.is_ready() || matches!(state, FileState::Offered | FileState::OfferedGone) {
-            self.waiting += 1;
-        }
-        let Some(line) = line.and_then(|entry| self.lines.get_mut(usize::from(entry))) else {
-            return;
-        };
-        if state.is_quiet() {
-            line.quiet += 1;
-        }
-        if state.is_ready() {
-            line.ready.insert(key);
         }
     }
 

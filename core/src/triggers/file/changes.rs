@@ -22,10 +22,7 @@ impl FileMachine {
                 if entry.is_some() || matches!(named, NamedFile::MovedHere | NamedFile::Created) {
                     // A scan that is under way may have passed this name already, and must not take its file for one
                     // that is gone.
-                    let mark = self
-                        .directories
-                        .get(usize::from(directory))
-                        .map_or(0, |directory| directory.mark);
+                    let mark = self.mark_of(directory);
                     if let Some(id) = self.books.add(directory, path, entry) {
                         if let Some(record) = self.books.get_mut(id) {
                             record.mark = mark;
@@ -45,46 +42,27 @@ impl FileMachine {
             let (directory, inode) = (record.directory, known.facts.inode);
             self.judge_later(directory, inode);
         }
-        if self
-            .books
-            .get(id)
-            .is_some_and(|record| record.state == FileState::MovedAway)
+        // The known content has left this name for good, and is not mixed up with the one that has it now.
+        let is_renewed = self.books.state(id) == Some(FileState::MovedAway)
             && matches!(named, NamedFile::Created | NamedFile::MovedHere)
-            && let Some(nameless) = self.books.detach(id)
-        {
-            // The known content has left this name for good, and is not mixed up with the one that has it now.
-            self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
-            if let Some(record) = self.books.get_mut(id) {
-                record.renewed = true;
-            }
-        }
+            && self.loses_content(at, id);
         let Some(record) = self.books.get_mut(id) else { return };
+        record.renewed |= is_renewed;
         let closed = matches!(named, NamedFile::Closed | NamedFile::MovedHere);
-        let trigger = self.entries.get(record.entry);
-        // A program that keeps its file open may pause between two writes, so an open file must rest for the longer
-        // time.
-        let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
-        let time = time.unwrap_or_default();
+        let time = self.entries.quiet_time(record.entry, closed);
+        record.closed = closed;
         match record.state {
-            FileState::Offered | FileState::OfferedGone => {
-                record.closed = closed;
-                self.changed_while_offered(id);
-            }
+            FileState::Offered | FileState::OfferedGone => self.changed_while_offered(id),
             // A look decides whether the content came from another name: then it is handled already.
             _ if matches!(named, NamedFile::MovedHere | NamedFile::Created) => {
-                record.closed = closed;
                 self.ask(id, FileState::Arriving, false);
             }
-            _ => {
-                record.closed = closed;
-                if !closed {
-                    // Only looks after the last write show that it rests.
-                    let is_ready = record.state.is_ready();
-                    if let Some(wait) = record.wait.as_mut().filter(|_| !is_ready) {
-                        wait.looked = None;
-                    }
+            state => {
+                // Only looks after the last write show that it rests.
+                if let Some(wait) = record.wait.as_mut().filter(|_| !closed && !state.is_ready()) {
+                    wait.looked = None;
                 }
-                match record.state {
+                match state {
                     // The look is still to come, and may find a content that is known under a name that is gone. The quiet
                     // time begins after it.
                     FileState::Arriving | FileState::Resting | FileState::Checking => {

@@ -3,6 +3,9 @@
 use crate::records::SeenFile;
 use fnd_wire::form::Bytes;
 
+/// A content in short: inode, size, time of change in nanoseconds.
+pub type FileStamp = (u64, u64, i64);
+
 /// Properties of a file, from `fstatat(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStat {
@@ -18,6 +21,18 @@ pub struct FileStat {
     pub changed_ns: i64,
     /// Whether the file has more than one name (`st_nlink`). fnd does not remember it: the first scan finds the names.
     pub is_linked: bool,
+}
+
+impl FileStat {
+    /// Returns size and time of change, by which two looks are compared.
+    pub(super) fn looked(&self) -> (u64, i64) {
+        (self.size, self.modified_ns)
+    }
+
+    /// Returns the content in short.
+    pub(super) fn stamp(&self) -> FileStamp {
+        (self.inode, self.size, self.modified_ns)
+    }
 }
 
 /// A content of a file: what identifies it.
@@ -64,7 +79,7 @@ impl FileContent {
     /// `utimes(2)` can hide that a file was written, so in these cases the hash decides.
     pub(super) fn compare(&self, facts: &FileStat, hash: Hash) -> Compared {
         let old = &self.facts;
-        if (old.size, old.modified_ns) != (facts.size, facts.modified_ns) {
+        if old.looked() != facts.looked() {
             return Compared::Different;
         }
         if (old.changed_ns, old.device) == (facts.changed_ns, facts.device) {

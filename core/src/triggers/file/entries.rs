@@ -22,7 +22,7 @@ pub fn directories(entries: &[FileTrigger]) -> Vec<u16> {
 }
 
 /// The entries of a function.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Entries {
     entries: Vec<WatchedEntry>,
 }
@@ -85,6 +85,13 @@ impl Entries {
     /// Returns whether an entry wants to know of a change.
     pub(super) fn wants(&self, entry: Option<u16>, change: FileChange) -> bool {
         self.get(entry).is_some_and(|trigger| trigger.on.contains(&change))
+    }
+
+    /// Returns how long a file must rest. A program that keeps its file open may pause between two writes, so an open file must rest
+    /// for the longer time.
+    pub(super) fn quiet_time(&self, entry: Option<u16>, is_closed: bool) -> Duration {
+        let time = |trigger: &FileTrigger| if is_closed { trigger.debounce } else { trigger.settle };
+        self.get(entry).map(time).unwrap_or_default()
     }
 
     /// Returns the time between looks at all files of a directory.

@@ -23,30 +23,23 @@ impl FileMachine {
     pub(super) fn looked(&mut self, at: FileClock, id: FileId, look: Look) {
         let Some(record) = self.books.get(id) else { return };
         let (state, known, directory) = (record.state, record.known, record.directory);
-        match (state, look) {
-            (
-                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
-                Look::File(facts, hash),
-            ) => {
-                self.judge(at, id, state, (facts, hash));
-            }
+        // Else an event came in between, and the next look decides.
+        if !state.is_looked_at() {
+            return;
+        }
+        match look {
+            Look::File(facts, hash) => self.judge(at, id, state, (facts, hash)),
             // A name or a right has changed, and not the content: another look finds whether it is known.
-            (
-                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
-                Look::Changing(facts),
-            ) if self.has_times_of_known(directory, &facts) => {
-                self.ask(id, state, true);
-            }
-            (
-                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
-                Look::Changing(facts),
-            ) => {
+            Look::Changing(facts) if self.has_times_of_known(directory, &facts) => self.ask(id, state, true),
+            Look::Changing(facts) => {
                 self.books.set(id, FileState::Resting);
                 self.unrested(at, id, facts);
             }
             // It may have been renamed while the directory was read, of which the events come next.
-            (FileState::Vanishing, Look::Absent(_)) => self.wait_in(at, id, FileState::Removed, MOVE_WINDOW),
-            (FileState::Arriving | FileState::Resting | FileState::Checking, Look::Absent(device)) => match known {
+            Look::Absent(_) if state == FileState::Vanishing => {
+                self.wait_in(at, id, FileState::Removed, MOVE_WINDOW);
+            }
+            Look::Absent(device) => match known {
                 // It may be on its way to another name, of which the event comes next.
                 Some(known) if known.facts.device == device => self.wait_in(at, id, FileState::Removed, MOVE_WINDOW),
                 // Not known, or of a file system that is not mounted now.
@@ -56,24 +49,19 @@ impl FileMachine {
                 }
             },
             // A scan finds what is there when the directory can be reached again.
-            (
-                FileState::Arriving | FileState::Resting | FileState::Checking | FileState::Vanishing,
-                Look::Unreachable,
-            ) => {
+            Look::Unreachable => {
                 known.into_iter().for_each(|known| self.unreached(directory, known));
                 self.books.set(id, FileState::Idle);
                 self.scan_later(at, directory);
             }
-            // An event came in between, and the next look decides.
-            _ => {}
         }
     }
 
     /// Returns whether the known content of an inode has the size and the time of these facts.
     fn has_times_of_known(&self, directory: u16, facts: &FileStat) -> bool {
-        let holder = self.books.holder(directory, facts.inode);
-        let known = holder.and_then(|holder| self.books.get(holder)?.known);
-        known.is_some_and(|known| (known.facts.size, known.facts.modified_ns) == (facts.size, facts.modified_ns))
+        let record = self.books.of_inode(directory, facts.inode);
+        let known = record.and_then(|record| record.known);
+        known.is_some_and(|known| known.facts.looked() == facts.looked())
     }
 
     /// Decides what a file is, whose facts are known now.
@@ -82,7 +70,7 @@ impl FileMachine {
         let Some(record) = self.books.get(id) else { return };
         let (entry, closed) = (record.entry, record.closed);
         let looked = record.wait.as_ref().and_then(|wait| wait.looked);
-        let same = looked == Some((facts.size, facts.modified_ns));
+        let same = looked == Some(facts.looked());
         match verdict {
             LookVerdict::Handled => self.books.set(id, FileState::Idle),
             LookVerdict::AskHash => self.ask(id, state, true),
@@ -92,9 +80,8 @@ impl FileMachine {
             }
             LookVerdict::New(_) if entry.is_none() => self.ignore(at, id, facts.inode),
             LookVerdict::New(_) if state == FileState::Arriving => {
-                let trigger = self.entries.get(entry);
-                let time = trigger.map(|trigger| if closed { trigger.debounce } else { trigger.settle });
-                self.wait_in(at, id, FileState::Quiet, time.unwrap_or_default());
+                let time = self.entries.quiet_time(entry, closed);
+                self.wait_in(at, id, FileState::Quiet, time);
             }
             LookVerdict::New(change) => {
                 let rests = match state {
@@ -155,10 +142,8 @@ impl FileMachine {
     /// No entry takes the name. A known content that had it may have lost it.
     pub(super) fn ignore(&mut self, at: FileClock, id: FileId, inode: u64) {
         let known = self.books.get(id).and_then(|record| record.known);
-        if known.is_some_and(|known| known.facts.inode != inode)
-            && let Some(nameless) = self.books.detach(id)
-        {
-            self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
+        if known.is_some_and(|known| known.facts.inode != inode) {
+            self.loses_content(at, id);
         }
         self.books.set(id, FileState::Idle);
     }
@@ -170,7 +155,7 @@ impl FileMachine {
         if self.entries.wants(entry, change) {
             // A ready file is sorted by the time of its last look, so the look is noted before the file becomes ready.
             self.books.set(id, FileState::Resting);
-            self.books.looked(id, (facts.size, facts.modified_ns));
+            self.books.looked(id, facts.looked());
             self.books.set(id, FileState::Ready);
         } else if hash == Hash::NotAsked {
             self.ask(id, FileState::Resting, true);
@@ -188,9 +173,9 @@ impl FileMachine {
         record.closed = false;
         let entry = record.entry;
         let rest = self.rested(at, entry, &facts);
-        let settle = self.settle(entry);
+        let settle = self.entries.quiet_time(entry, false);
         self.wait_in(at, id, FileState::Quiet, if rest.is_zero() { settle } else { rest });
-        self.books.looked(id, (facts.size, facts.modified_ns));
+        self.books.looked(id, facts.looked());
     }
 
     /// Returns how long a file must still rest by the wall clock, at most `settle`.
@@ -198,12 +183,8 @@ impl FileMachine {
         let newest = facts.modified_ns.max(facts.changed_ns);
         // A time in the future says nothing: the file must rest as long as any.
         let age = u64::try_from(at.wall_ns.saturating_sub(newest)).unwrap_or(0);
-        self.settle(entry).saturating_sub(Duration::from_nanos(age))
-    }
-
-    fn settle(&self, entry: Option<u16>) -> Duration {
-        let trigger = self.entries.get(entry);
-        trigger.map(|trigger| trigger.settle).unwrap_or_default()
+        let settle = self.entries.quiet_time(entry, false);
+        settle.saturating_sub(Duration::from_nanos(age))
     }
 
     /// Compares a content with those that are known, and keeps the books in step with names and facts.
@@ -251,9 +232,7 @@ impl FileMachine {
                 }
                 self.refresh(holder, known, facts);
                 // The content that had this name before has lost it.
-                if let Some(nameless) = self.books.detach(id) {
-                    self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
-                }
+                self.loses_content(at, id);
                 LookVerdict::Handled
             }
             Compared::Different if holder == id => new,
@@ -281,6 +260,15 @@ impl FileMachine {
             let directory = record.directory;
             self.say_seen(directory, id);
         }
+    }
+
+    /// The known content of a file has left this name: it may be found under another name. Returns whether there was one.
+    pub(super) fn loses_content(&mut self, at: FileClock, id: FileId) -> bool {
+        let nameless = self.books.detach(id);
+        if let Some(nameless) = nameless {
+            self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
+        }
+        nameless.is_some()
     }
 
     /// Makes a content the known one of a file. The one that it replaces is forgotten unless it is found under another name.

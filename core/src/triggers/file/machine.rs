@@ -5,6 +5,7 @@
 //! The machine does not open files, and does not wait: a deadline that passed is due in the next turn.
 
 use super::books::FileBooks;
+pub use super::content::FileStamp;
 use super::content::{FileStat, Hash};
 use super::entries::Entries;
 use super::message::{FromWatcher, KnownFile, PROTOCOL, ToWatcher, Trouble};
@@ -124,9 +125,6 @@ pub struct DirectoryState {
     pub problem: Option<String>,
 }
 
-/// A content in short: inode, size, time of change in nanoseconds.
-pub type FileStamp = (u64, u64, i64);
-
 /// Something to be done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Act {
@@ -184,7 +182,7 @@ pub(super) struct Directory {
 }
 
 /// The decisions of one watcher.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FileMachine {
     pub(super) entries: Entries,
     pub(super) books: FileBooks,
@@ -233,28 +231,14 @@ impl FileMachine {
         let mut outbox = Outbox::default();
         outbox.say(FromWatcher::Hello(PROTOCOL));
         Self {
+            entries,
             books: FileBooks::new(count),
             outbox,
-            offers: Offers::default(),
+            offers: Offers::new(),
             directories: (0..count).map(|_| Directory::default()).collect(),
-            due: BinaryHeap::new(),
-            asked: VecDeque::new(),
-            acts: VecDeque::new(),
-            again: HashSet::new(),
-            unreached: HashSet::new(),
-            later: HashMap::new(),
-            after: HashMap::new(),
-            settling: HashMap::new(),
             failures: vec![None; count],
             said: vec![None; count],
-            scans: BTreeSet::new(),
-            scans_until: Duration::ZERO,
-            since_ns: None,
-            places: None,
-            shown: None,
-            waiting_said: 0,
-            waiting_due: None,
-            entries,
+            ..Self::default()
         }
     }
 
@@ -325,14 +309,13 @@ impl FileMachine {
             self.wait_in(at, nameless, FileState::MovedAway, MOVE_WINDOW);
         }
         if let Some(after) = known.after {
-            let facts = content.facts;
-            let content = (facts.inode, facts.size, facts.modified_ns);
             // The invocation was accepted for an earlier watcher. It has no end yet, so it counts in the window.
             self.offers.running.insert(after);
             // After an edit of the manifest no entry may take the file. Then the first entry of its directory says what
             // follows the run.
             if let Some(entry) = entry.or_else(|| self.entries.of(*directory).map(|(entry, _)| entry).next()) {
-                self.after.entry(after).or_default().push((entry, content));
+                let stamp = content.facts.stamp();
+                self.after.entry(after).or_default().push((entry, stamp));
             }
         }
     }
@@ -458,11 +441,7 @@ impl FileMachine {
     /// Judges the files that waited for an answer about an inode.
     pub(super) fn judge_later(&mut self, directory: u16, inode: u64) {
         for id in self.later.remove(&(directory, inode)).unwrap_or_default() {
-            if self
-                .books
-                .get(id)
-                .is_some_and(|record| record.state == FileState::Quiet)
-            {
+            if self.books.state(id) == Some(FileState::Quiet) {
                 self.ask(id, FileState::Resting, false);
             }
         }

@@ -45,7 +45,7 @@ wire_structs! {
 
     /// The end of an invocation.
     pub struct FileRunEnded {
-        /// The invocation.
+        /// The invocation that has ended.
         pub id: InvocationId,
         /// Whether it succeeded, which decides between `then` and `failed`.
         pub success: bool,
@@ -69,7 +69,7 @@ wire_structs! {
     pub struct AcceptedFile {
         /// The number of the message.
         pub number: u64,
-        /// The invocation.
+        /// The invocation that handles the files.
         pub id: InvocationId,
     }
 

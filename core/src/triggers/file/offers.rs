@@ -21,7 +21,7 @@ pub(super) const WINDOW_MAX: usize = 16;
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 
 /// The offers and the invocations that they became.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Offers {
     number: u64,
     open: BTreeMap<u64, Offer>,
@@ -39,22 +39,6 @@ pub(super) struct Offers {
     pub(super) changed: usize,
 }
 
-impl Default for Offers {
-    fn default() -> Self {
-        Self {
-            number: 0,
-            open: BTreeMap::new(),
-            next: None,
-            in_doubt: false,
-            held: HashSet::new(),
-            running: HashSet::new(),
-            window: WINDOW_MAX,
-            paused: None,
-            changed: 0,
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Offer {
     entry: u16,
@@ -63,6 +47,13 @@ struct Offer {
 }
 
 impl Offers {
+    pub(super) fn new() -> Self {
+        Self {
+            window: WINDOW_MAX,
+            ..Self::default()
+        }
+    }
+
     /// Returns whether a content with this inode is offered.
     pub(super) fn holds(&self, directory: u16, inode: u64) -> bool {
         self.held.contains(&(directory, inode))
@@ -189,16 +180,15 @@ impl FileMachine {
 
     /// Sends the offer that is being made when all of its files are looked at. Returns whether none is being made.
     fn finish_offer(&mut self, at: FileClock) -> bool {
-        let Some(next) = &mut self.offers.next else { return true };
-        let books = &self.books;
-        let is_checked = |id: &FileId| books.get(*id).is_some_and(|record| record.state == FileState::Checking);
-        next.checking.retain(is_checked);
-        if !next.checking.is_empty() {
-            return false;
-        }
-        let Some(offer) = self.offers.next.take() else {
+        let Some(mut offer) = self.offers.next.take() else {
             return true;
         };
+        let is_checking = |id: &FileId| self.books.state(*id) == Some(FileState::Checking);
+        offer.checking.retain(is_checking);
+        if !offer.checking.is_empty() {
+            self.offers.next = Some(offer);
+            return false;
+        }
         let in_doubt = std::mem::take(&mut self.offers.in_doubt);
         if offer.changes.is_empty() {
             return true;
@@ -242,9 +232,8 @@ impl FileMachine {
                 self.offers.held.remove(&(directory, content.facts.inode));
                 self.learn(at, id, content);
                 if acts {
-                    let facts = content.facts;
-                    let content = (facts.inode, facts.size, facts.modified_ns);
-                    self.after.entry(invocation).or_default().push((offer.entry, content));
+                    let stamp = content.facts.stamp();
+                    self.after.entry(invocation).or_default().push((offer.entry, stamp));
                 }
             }
             self.answered(id, FileState::Idle);

@@ -2,7 +2,7 @@
 
 use super::content::{FileContent, FileStat, Hash};
 use super::looks::LookVerdict;
-use super::machine::{DirectoryState, FileClock, FileMachine, POLL_INTERVAL};
+use super::machine::{DirectoryState, FileClock, FileMachine, MOVE_WINDOW, POLL_INTERVAL};
 use super::record::FileState;
 use fnd_manifest::function::file::FileChange;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl FileMachine {
             }
             FileState::Offered | FileState::OfferedGone => {
                 let looked = record.wait.as_ref().and_then(|wait| wait.looked);
-                if record.state == FileState::OfferedGone || looked != Some((facts.size, facts.modified_ns)) {
+                if record.state == FileState::OfferedGone || looked != Some(facts.looked()) {
                     self.changed_while_offered(id);
                 }
                 return;
@@ -170,12 +170,15 @@ impl FileMachine {
         self.since_ns.as_ref()?.get(usize::from(directory)).copied()
     }
 
+    /// Returns the number of the complete scan of a directory that is under way, or of the last one.
+    pub(super) fn mark_of(&self, directory: u16) -> u8 {
+        let directory = self.directories.get(usize::from(directory));
+        directory.map_or(0, |directory| directory.mark)
+    }
+
     /// The files below a path count as found: nothing shows that they are gone.
     pub(super) fn unreadable(&mut self, number: u16, path: &[u8]) {
-        let mark = self
-            .directories
-            .get(usize::from(number))
-            .map_or(0, |directory| directory.mark);
+        let mark = self.mark_of(number);
         for id in self.books.below(number, path) {
             if let Some(record) = self.books.get_mut(id) {
                 record.mark = mark;
@@ -184,7 +187,7 @@ impl FileMachine {
     }
 
     pub(super) fn scan_ended(&mut self, at: FileClock, number: u16, device: Option<u64>) {
-        self.scans_until = at.now.saturating_add(super::machine::MOVE_WINDOW);
+        self.scans_until = at.now.saturating_add(MOVE_WINDOW);
         let Some(directory) = self.directories.get_mut(usize::from(number)) else {
             return;
         };
@@ -196,27 +199,26 @@ impl FileMachine {
             directory.scanned = true;
             self.unreached.retain(|(other, _)| *other != number);
         }
-        let Some(device) = device else {
-            // The names that were found may be of parts only: nothing is concluded about the other name.
-            for (_, path) in others {
-                self.other_name(number, &path);
-            }
-            return;
-        };
         let mark = directory.mark;
-        let mut devices = std::mem::take(&mut directory.devices);
-        devices.insert(device);
         for (holder, path) in others {
-            if let Some(record) = self.books.get_mut(holder)
+            // Only a complete scan has a device. After a scan of a part, a name that was not found may exist, so the
+            // file does not count as moved away.
+            if device.is_some()
+                && let Some(record) = self.books.get_mut(holder)
                 && record.mark != mark
                 && record.known.is_some()
                 && record.state == FileState::Idle
             {
                 record.linked = false;
-                self.wait_in(at, holder, FileState::MovedAway, super::machine::MOVE_WINDOW);
+                self.wait_in(at, holder, FileState::MovedAway, MOVE_WINDOW);
             }
             self.other_name(number, &path);
         }
+        let (Some(device), Some(directory)) = (device, self.directories.get_mut(usize::from(number))) else {
+            return;
+        };
+        let mut devices = std::mem::take(&mut directory.devices);
+        devices.insert(device);
         let (mut here, mut elsewhere) = (0_u64, 0_u64);
         for id in self.books.below(number, b"") {
             let Some(record) = self.books.get(id) else { continue };
@@ -257,7 +259,7 @@ impl FileMachine {
     fn other_name(&mut self, directory: u16, path: &[u8]) {
         let entry = self.entries.take(directory, path);
         if let Some(id) = self.books.add(directory, path, entry) {
-            let state = self.books.get(id).map(|record| record.state);
+            let state = self.books.state(id);
             // In the other states a look comes anyway.
             if matches!(state, Some(FileState::Idle | FileState::Quiet | FileState::Ready)) {
                 self.ask(id, FileState::Arriving, false);

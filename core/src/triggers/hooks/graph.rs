@@ -5,7 +5,8 @@
 //! ends.
 
 use fnd_wire::ids::FunctionName;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The calls of all functions.
 #[derive(Debug, Default)]
@@ -25,31 +26,17 @@ impl Graph {
         calls: impl IntoIterator<Item = &'a FunctionName>,
     ) -> Option<Vec<FunctionName>> {
         // The search is breadth-first, so it finds the shortest cycle.
-        let mut came_from: BTreeMap<FunctionName, FunctionName> = BTreeMap::new();
-        let mut level = Vec::new();
-        for call in calls {
-            if call == function {
-                return Some(vec![function.clone(), function.clone()]);
+        let mut came_from: BTreeMap<&FunctionName, &FunctionName> = BTreeMap::new();
+        let mut waiting: VecDeque<(&FunctionName, &FunctionName)> =
+            calls.into_iter().map(|call| (function, call)).collect();
+        while let Some((from, at)) = waiting.pop_front() {
+            if at == function {
+                return Some(path(&came_from, function, from));
             }
-            if !came_from.contains_key(call) {
-                came_from.insert(call.clone(), function.clone());
-                level.push(call.clone());
+            if let Entry::Vacant(new) = came_from.entry(at) {
+                new.insert(from);
+                waiting.extend(self.calls.get(at).into_iter().flatten().map(|call| (at, call)));
             }
-        }
-        while !level.is_empty() {
-            let mut next = Vec::new();
-            for at in level {
-                for call in self.calls.get(&at).into_iter().flatten() {
-                    if call == function {
-                        return Some(path(&came_from, function, &at));
-                    }
-                    if !came_from.contains_key(call) {
-                        came_from.insert(call.clone(), at.clone());
-                        next.push(call.clone());
-                    }
-                }
-            }
-            level = next;
         }
         None
     }
@@ -94,7 +81,7 @@ impl Graph {
 
 /// Returns the path from a function by its calls to `last`, and back to the function.
 fn path(
-    came_from: &BTreeMap<FunctionName, FunctionName>,
+    came_from: &BTreeMap<&FunctionName, &FunctionName>,
     function: &FunctionName,
     last: &FunctionName,
 ) -> Vec<FunctionName> {

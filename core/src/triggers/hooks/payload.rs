@@ -3,7 +3,7 @@
 
 use crate::api::InvocationView;
 use crate::data::Data;
-use crate::records::{InvocationRecord, RunResult};
+use crate::records::InvocationRecord;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -23,9 +23,10 @@ pub fn payload(record: &InvocationRecord, output: &str, data: Option<&Data>) -> 
         // The beginning of a JSON text may be JSON as well, such as that of a long number, and would be another value.
         shown(first, first.len() == bytes.len())
     });
+    let result = record.result.as_ref();
     let body = HookBody {
         record: InvocationView::of(record),
-        result: record.result.as_ref().map(result),
+        result: result.map(|result| shown(&result.data, result.json)),
         output,
         payload,
     };
@@ -48,10 +49,6 @@ enum ShownOutput<'a> {
     Text(Cow<'a, str>),
 }
 
-fn result(result: &RunResult) -> ShownOutput<'_> {
-    shown(&result.data, result.json)
-}
-
 /// Returns bytes as JSON if they are allowed to be JSON and are JSON, else as text. JSON that is nested too deep stays
 /// text, because parsers of functions fail on it.
 fn shown(bytes: &[u8], may_be_json: bool) -> ShownOutput<'_> {
@@ -66,6 +63,7 @@ fn shown(bytes: &[u8], may_be_json: bool) -> ShownOutput<'_> {
 mod tests {
     use super::super::tests::record;
     use super::*;
+    use crate::records::RunResult;
     use crate::records::outcome::RunState;
     use serde_json::{Value, json};
 

@@ -42,7 +42,7 @@ pub struct Delivery<'a> {
     /// The row of a message with the same identity in the ledger of this node; absent: there is none.
     pub local: Option<LocalMessage<'a>>,
     /// The claim on the message, as far as this node has read it.
-    pub claim: ClaimSeen<'a>,
+    pub claim: &'a ClaimSeen,
     /// Whether the holder of the claim is silent; used only if the claim is one that ends by silence.
     pub silence: HolderSilence,
     /// Whether the message can still be delivered that the claim was made for; used only if this is another one.
@@ -77,14 +77,14 @@ words! {
 }
 
 /// The claim on a message, as far as this node has read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClaimSeen<'a> {
-    /// It was not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClaimSeen {
+    /// This node has not read it.
     Unread,
-    /// There is none.
+    /// No claim on the message exists.
     Absent,
     /// It says this; with its revision.
-    Found(&'a ClaimRecord, u64),
+    Found(Box<ClaimRecord>, u64),
     /// Its value is none that this fnd can read.
     Unreadable,
 }
@@ -187,7 +187,7 @@ pub fn decide(delivery: &Delivery<'_>) -> DeliveryStep {
         ClaimSeen::Absent => DeliveryStep::Accept,
         // A newer fnd may hold it. Nobody loses the message: it comes again.
         ClaimSeen::Unreadable => give_back(GIVE_BACK_MOST),
-        ClaimSeen::Found(claim, revision) => of_claim(delivery, claim, revision),
+        ClaimSeen::Found(claim, revision) => of_claim(delivery, claim, *revision),
     }
 }
 

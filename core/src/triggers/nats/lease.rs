@@ -52,25 +52,30 @@ impl NodeLease {
         if has_time {
             // An earlier attempt of the invocation has ended, or never began: only the new one is to be fenced from now on.
             self.over.remove(&invocation);
-            let attempt = LeasedAttempt {
-                lease,
-                worker: None,
-                is_over: false,
-            };
-            self.attempts.insert(invocation, attempt);
+            self.insert(invocation, lease, None);
         }
         has_time
+    }
+
+    fn insert(&mut self, invocation: InvocationId, lease: Duration, worker: Option<(WorkerId, Option<Duration>)>) {
+        let attempt = LeasedAttempt {
+            lease,
+            worker,
+            is_over: false,
+        };
+        self.attempts.insert(invocation, attempt);
     }
 
     /// Takes an attempt that an earlier fnd of this node has begun. Its time is the deadline that the spawner has from that fnd,
     /// until a renewal is answered: a worker that is there then has not reached its deadline, so the lease has no gap.
     pub fn adopt(&mut self, invocation: InvocationId, lease: Duration, worker: (WorkerId, Option<Duration>)) {
-        let attempt = LeasedAttempt {
-            lease,
-            worker: Some(worker),
-            is_over: false,
-        };
-        self.attempts.insert(invocation, attempt);
+        self.insert(invocation, lease, Some(worker));
+    }
+
+    /// Says whether an attempt ends with the lease, and its time is not over.
+    #[must_use]
+    pub fn has(&self, invocation: InvocationId) -> bool {
+        self.attempts.get(&invocation).is_some_and(|attempt| !attempt.is_over)
     }
 
     /// Says whether an attempt that was claimed may start: the lease was renewed in time ever since [`Self::hold`].

@@ -215,11 +215,15 @@ fn guessed(payload: &[u8]) -> &'static str {
 impl<'a> NatsMessage<'a> {
     /// Returns the first value of a header; `name` is in lower case.
     fn header(&self, name: &str) -> Option<&'a str> {
-        let found = self
-            .headers
-            .iter()
-            .find(|(found, _)| found.eq_ignore_ascii_case(name))?;
-        Some(found.1.trim()).filter(|value| !value.is_empty())
+        let first = self.values(name).next()?;
+        Some(first.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// Returns the values of a header in their order; upper and lower case of the name are the same.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &'a str> {
+        let headers = self.headers.iter();
+        let named = headers.filter(move |(found, _)| found.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.as_str())
     }
 
     /// Returns how many bytes its headers have, names and values.
@@ -278,11 +282,7 @@ impl ReadMessage {
             if let Some(value) = attribute {
                 return vec![value.to_owned()];
             }
-            let named = message
-                .headers
-                .iter()
-                .filter(|(found, _)| found.eq_ignore_ascii_case(name));
-            named.map(|(_, value)| value.clone()).collect()
+            message.values(name).map(str::to_owned).collect()
         };
         let stated = self.content_type.as_deref();
         let facts = RequestValues {

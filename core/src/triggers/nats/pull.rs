@@ -3,15 +3,6 @@
 
 use crate::run::RoomForMessages;
 
-impl RoomForMessages {
-    fn total(self) -> usize {
-        match self.is_held {
-            true => 0,
-            false => self.group.unwrap_or(usize::MAX).min(self.places).min(self.node),
-        }
-    }
-}
-
 /// The messages that an entry of `[[nats]]` has, and those that it has asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EntryLoad {
@@ -38,7 +29,8 @@ pub fn to_ask_for(room: RoomForMessages, entries: &[EntryLoad], first: usize) ->
     let mut more: Vec<usize> = entries.iter().map(ahead).collect();
     let in_turn = entries.iter().filter(|entry| !entry.is_ahead);
     let asked: usize = in_turn.map(|entry| entry.asked).sum();
-    let mut rest = room.total().saturating_sub(asked);
+    let most = room.group.unwrap_or(usize::MAX).min(room.places).min(room.node);
+    let mut rest = if room.is_held { 0 } else { most.saturating_sub(asked) };
     let wants = |entry: &EntryLoad, more: usize| {
         !entry.is_ahead && entry.can_ask && entry.here + entry.asked + more < entry.most
     };

@@ -309,7 +309,7 @@ impl World {
             delivered: 2,
             takes_work: true,
             local: None,
-            claim: ClaimSeen::Found(&claim.0, claim.1),
+            claim: &ClaimSeen::Found(Box::new(claim.0.clone()), claim.1),
             silence: HolderSilence::Other(silence),
             original: OriginalMessage::There,
             now_ms: 0,

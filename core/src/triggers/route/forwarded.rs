@@ -58,17 +58,13 @@ impl Trusted {
         let standard = elements
             .map(|element| parameter(element, "for").and_then(|value| node(&value)))
             .collect();
-        match (forwarded_for.is_empty(), forwarded.is_empty()) {
-            (true, true) => peer,
-            (false, true) => self.last_stranger(named).or(peer),
-            (true, false) => self.last_stranger(standard).or(peer),
-            (false, false) => {
-                let caller = self.last_stranger(named);
-                caller
-                    .filter(|caller| self.last_stranger(standard) == Some(*caller))
-                    .or(peer)
-            }
-        }
+        let (named, standard) = (self.last_stranger(named), self.last_stranger(standard));
+        let caller = match (forwarded_for.is_empty(), forwarded.is_empty()) {
+            (_, true) => named,
+            (true, false) => standard,
+            (false, false) => named.filter(|caller| standard == Some(*caller)),
+        };
+        caller.or(peer)
     }
 
     /// Returns the last address that is no trusted proxy: what stands before it, the caller may have written. Nothing if
@@ -79,11 +75,8 @@ impl Trusted {
             .into_iter()
             .rev()
             .find(|address| !address.is_some_and(|known| self.is_trusted(Some(known))));
-        match stranger {
-            Some(address) => address,
-            // All of them are proxies, so the first one asked on its own behalf.
-            None => first,
-        }
+        // If all of them are proxies, the first one asked on its own behalf.
+        stranger.unwrap_or(first)
     }
 }
 

@@ -237,11 +237,9 @@ impl Owners {
     #[must_use]
     pub fn serves(&self, author: Author, route: &HttpRoute) -> bool {
         // Nothing but `[http] events` takes a route from a function of root.
-        let mut overlapping = (author != Author::Root)
-            .then(|| self.overlaps.of(route))
-            .into_iter()
-            .flatten();
-        !self.is_of_events(route) && !overlapping.any(|other| self.author(other) == Some(Author::Root))
+        let is_roots = |other: &FunctionName| self.author(other) == Some(Author::Root);
+        let is_taken = || self.overlaps.of(route).into_iter().any(is_roots);
+        !self.is_of_events(route) && (author == Author::Root || !is_taken())
     }
 
     fn author(&self, function: &FunctionName) -> Option<Author> {
@@ -318,7 +316,7 @@ pub struct Routes {
 #[derive(Debug, Default)]
 struct Host {
     /// Paths, each with its place in `patterns`.
-    paths: tree::RouteTree,
+    paths: tree::RouteTree<Option<usize>>,
     patterns: Vec<Vec<Rc<Route>>>,
     admits: Admits,
 }
@@ -400,7 +398,7 @@ impl Routes {
             };
             host.admits.add(route);
             let new = host.patterns.len();
-            let place = host.paths.insert(&shape(&route.entry.path), new);
+            let place = *host.paths.place(&shape(&route.entry.path)).get_or_insert(new);
             if place == new {
                 host.patterns.push(Vec::new());
             }
@@ -408,7 +406,8 @@ impl Routes {
                 pattern.push(Rc::clone(route));
             }
         }
-        // A request to this host may find a route of every host, so the credentials of these count here, too.
+        // A request to a named host may also match a route without a host. So the table of each host gets the
+        // credentials of those routes, too.
         for host in table.hosts.values_mut() {
             host.admits.join(&table.every.admits);
         }
@@ -431,15 +430,11 @@ impl Routes {
     /// Returns the route for a host (lower case, without a port), a path in normal form and a method.
     #[must_use]
     pub fn find<'a>(&'a self, host: &str, path: &str, method: Option<Method>) -> RouteMatch<'a> {
-        let matched = self
-            .hosts
-            .get(host)
-            .into_iter()
-            .chain([&self.every])
-            .filter_map(|host| {
-                let (place, values) = host.paths.find(path)?;
-                Some((host.patterns.get(place)?, values))
-            });
+        let hosts = self.hosts.get(host).into_iter().chain([&self.every]);
+        let matched = hosts.filter_map(|host| {
+            let (place, values) = host.paths.find(path)?;
+            Some((host.patterns.get(place)?, values))
+        });
         let mut methods = BTreeSet::new();
         for (routes, values) in matched {
             let named = |method| routes.iter().find(|route| route.entry.methods.contains(&method));

@@ -3,22 +3,14 @@
 //! A request goes to the most special path that it matches, and then to a method of that path. So a route takes requests
 //! of a less special one, and with its methods it also decides which of them are answered at all (405).
 
+use super::tree::{RouteTree, segments};
 use super::{HttpRoute, Method, shape};
 use fnd_wire::ids::FunctionName;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The routes of all functions, by host and path.
 #[derive(Debug, Default)]
-pub(super) struct Overlaps(BTreeMap<Option<String>, Segments>);
-
-/// The functions with routes below a segment.
-#[derive(Debug, Default)]
-struct Segments {
-    here: RouteOwners,
-    rest: RouteOwners,
-    parameter: Option<Box<Segments>>,
-    fixed: BTreeMap<String, Segments>,
-}
+pub(super) struct Overlaps(BTreeMap<Option<String>, RouteTree<RouteOwners>>);
 
 /// Functions, and the methods of their routes.
 type RouteOwners = BTreeMap<FunctionName, BTreeSet<Method>>;
@@ -26,20 +18,8 @@ type RouteOwners = BTreeMap<FunctionName, BTreeSet<Method>>;
 impl Overlaps {
     /// Adds a route of a function.
     pub(super) fn add(&mut self, function: &FunctionName, route: &HttpRoute) {
-        let mut at = self.0.entry(route.host.clone()).or_default();
-        let shape = shape(&route.path);
-        let mut is_rest = false;
-        for segment in segments(&shape) {
-            at = match segment {
-                "{*}" => {
-                    is_rest = true;
-                    break;
-                }
-                "{}" => at.parameter.get_or_insert_default(),
-                fixed => at.fixed.entry(fixed.to_owned()).or_default(),
-            };
-        }
-        let owned = if is_rest { &mut at.rest } else { &mut at.here };
+        let tree = self.0.entry(route.host.clone()).or_default();
+        let owned = tree.place(&shape(&route.path));
         owned.entry(function.clone()).or_default().extend(methods(route));
     }
 
@@ -78,7 +58,7 @@ impl Overlaps {
     }
 }
 
-impl Segments {
+impl RouteTree<RouteOwners> {
     fn is_empty(&self) -> bool {
         self.here.is_empty() && self.rest.is_empty() && self.parameter.is_none() && self.fixed.is_empty()
     }
@@ -149,10 +129,6 @@ impl Segments {
     fn below(&self) -> impl Iterator<Item = &Self> {
         self.fixed.values().chain(self.parameter.as_deref())
     }
-}
-
-fn segments(shape: &str) -> std::str::Split<'_, char> {
-    shape.strip_prefix('/').unwrap_or(shape).split('/')
 }
 
 /// Returns the methods of a route: GET answers HEAD as well.

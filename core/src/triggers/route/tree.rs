@@ -3,31 +3,33 @@
 //!
 //! The crate matchit has the same rules, but refuses `{}` and `{*}` in one place (`/users/{id}` beside `/{*rest}`).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// The paths below a segment, each with its value.
 #[derive(Debug, Default)]
-pub(super) struct RouteTree {
-    here: Option<usize>,
-    fixed: HashMap<String, RouteTree>,
-    parameter: Option<Box<RouteTree>>,
-    rest: Option<usize>,
+pub(super) struct RouteTree<T> {
+    pub(super) here: T,
+    pub(super) rest: T,
+    pub(super) parameter: Option<Box<RouteTree<T>>>,
+    pub(super) fixed: BTreeMap<String, RouteTree<T>>,
 }
 
-impl RouteTree {
-    /// Returns the value of a shape, which begins with `/`; `new` gives that of a new one.
-    pub(super) fn insert(&mut self, shape: &str, new: usize) -> usize {
+impl<T: Default> RouteTree<T> {
+    /// Returns the place of a shape, which begins with `/`.
+    pub(super) fn place(&mut self, shape: &str) -> &mut T {
         let mut node = self;
         for segment in segments(shape) {
             node = match segment {
-                "{*}" => return *node.rest.get_or_insert(new),
+                "{*}" => return &mut node.rest,
                 "{}" => node.parameter.get_or_insert_default(),
                 fixed => node.fixed.entry(fixed.to_owned()).or_default(),
             };
         }
-        *node.here.get_or_insert(new)
+        &mut node.here
     }
+}
 
+impl RouteTree<Option<usize>> {
     /// Returns the value of the shape that a path has, and the values of its parameters.
     pub(super) fn find<'a>(&self, path: &'a str) -> Option<(usize, Vec<&'a str>)> {
         let mut values = Vec::new();
@@ -60,6 +62,7 @@ impl RouteTree {
     }
 }
 
-fn segments(path: &str) -> std::str::Split<'_, char> {
+/// Returns the segments of a path or of a shape.
+pub(super) fn segments(path: &str) -> std::str::Split<'_, char> {
     path.strip_prefix('/').unwrap_or(path).split('/')
 }

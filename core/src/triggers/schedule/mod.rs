@@ -124,11 +124,7 @@ impl Schedules {
         let resumes = active && self.functions.get(function).is_some_and(|scheduled| !scheduled.active);
         let before = self.remove(function);
         if plans.is_empty() {
-            let marks = Vec::new();
-            return (!before.is_empty()).then(|| Marks {
-                function: function.clone(),
-                marks,
-            });
+            return (!before.is_empty()).then(|| self.marks(function));
         }
         let entry = |plan: SchedulePlan| {
             let known = before.iter().find(|mark| mark.key == plan.key);
@@ -193,17 +189,12 @@ impl Schedules {
     /// Forgets the marks of the ledger whose functions do not exist any more, and returns them without marks. A function
     /// that exists and cannot serve yet keeps its marks.
     pub fn forget_others(&mut self, exists: impl Fn(&FunctionName) -> bool) -> Vec<Marks> {
-        let gone: Vec<_> = self.restored.keys().filter(|name| !exists(name)).cloned().collect();
-        for function in &gone {
-            self.restored.remove(function);
-        }
-        let marks = Vec::new;
-        gone.into_iter()
-            .map(|function| Marks {
-                function,
-                marks: marks(),
-            })
-            .collect()
+        let gone = self.restored.extract_if(.., |name, _| !exists(name));
+        let without = |(function, _)| Marks {
+            function,
+            marks: Vec::new(),
+        };
+        gone.map(without).collect()
     }
 
     /// Returns when the next entry is due, Unix milliseconds.
@@ -232,13 +223,12 @@ impl Schedules {
                 self.reached.insert(function.clone());
             }
             let before = entry.mark();
-            let slots = occurrence::due(&entry.plan, entry.last_ms, now_ms);
-            if let Some(slots) = slots {
+            if let Some((slots, is_missed)) = occurrence::due(&entry.plan, entry.last_ms, now_ms) {
                 entry.last_ms = slots.last_ms;
                 due.push(Occurrence {
                     function: function.clone(),
-                    run: slots.run,
-                    missed: slots.missed,
+                    run: (!is_missed).then_some(slots),
+                    missed: is_missed.then_some(slots),
                     before,
                     mark: entry.mark(),
                     overlap: entry.plan.overlap,
@@ -271,24 +261,17 @@ impl Schedules {
     /// stored a later mark and refused this one, the slots between them would either be lost or run twice.
     pub fn hold(&mut self, function: &FunctionName, key: &Arc<str>) {
         self.held.insert((function.clone(), Arc::clone(key)));
-        let scheduled = self.functions.get(function).into_iter();
-        let entries = scheduled.flat_map(|scheduled| scheduled.entries.iter().enumerate());
-        for (nth, entry) in entries.filter(|(_, entry)| entry.plan.key == *key) {
-            if let Some(at) = entry.due_ms {
-                self.due.remove(&(at, function.clone(), nth));
-            }
+        for slot in self.next_slots(function, |entry| entry.plan.key == *key) {
+            self.due.remove(&slot);
         }
     }
 
     /// Lets the slots of a schedule be due again: the ledger has answered.
     pub fn release(&mut self, function: &FunctionName, key: &Arc<str>) {
         self.held.remove(&(function.clone(), Arc::clone(key)));
-        let scheduled = self.functions.get(function).filter(|scheduled| scheduled.active);
-        let entries = scheduled
-            .into_iter()
-            .flat_map(|scheduled| scheduled.entries.iter().enumerate());
-        for (nth, entry) in entries.filter(|(_, entry)| entry.plan.key == *key) {
-            self.due.extend(entry.due_ms.map(|at| (at, function.clone(), nth)));
+        if self.functions.get(function).is_some_and(|scheduled| scheduled.active) {
+            let slots = self.next_slots(function, |entry| entry.plan.key == *key);
+            self.due.extend(slots);
         }
     }
 
@@ -364,12 +347,23 @@ impl Schedules {
     }
 
     fn disarm(&mut self, function: &FunctionName) {
-        let entries = self.functions.get(function).map(|scheduled| &scheduled.entries);
-        for (nth, entry) in entries.into_iter().flatten().enumerate() {
-            if let Some(at) = entry.due_ms {
-                self.due.remove(&(at, function.clone(), nth));
-            }
+        for slot in self.next_slots(function, |_| true) {
+            self.due.remove(&slot);
         }
+    }
+
+    /// Returns the next slots of these schedules of a function, as `due` has them.
+    fn next_slots(
+        &self,
+        function: &FunctionName,
+        is_meant: impl Fn(&ScheduledEntry) -> bool,
+    ) -> Vec<(u64, FunctionName, usize)> {
+        let scheduled = self.functions.get(function).into_iter();
+        let entries = scheduled.flat_map(|scheduled| scheduled.entries.iter().enumerate());
+        entries
+            .filter(|(_, entry)| is_meant(entry))
+            .filter_map(|(nth, entry)| Some((entry.due_ms?, function.clone(), nth)))
+            .collect()
     }
 
     fn marks(&self, function: &FunctionName) -> Marks {

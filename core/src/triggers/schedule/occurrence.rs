@@ -21,17 +21,9 @@ pub struct SlotSpan {
     pub count: u64,
 }
 
-/// The slots of one schedule that are due: either missed ones, or those of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Due {
-    pub(super) run: Option<SlotSpan>,
-    pub(super) missed: Option<SlotSpan>,
-    /// The last of these slots, Unix milliseconds: the next mark.
-    pub(super) last_ms: u64,
-}
-
-/// Returns what is due after the mark `last_ms`.
-pub(super) fn due(plan: &SchedulePlan, last_ms: u64, now_ms: u64) -> Option<Due> {
+/// Returns the slots that are due after the mark `last_ms`, the last of which is the next mark, and whether they were missed. Else
+/// they are those of a run.
+pub(super) fn due(plan: &SchedulePlan, last_ms: u64, now_ms: u64) -> Option<(SlotSpan, bool)> {
     let slots = plan.slots()?;
     let latest = latest(plan, &slots, last_ms, now_ms)?;
     // The jitter delays a slot on purpose, so it does not make the slot late.
@@ -42,12 +34,7 @@ pub(super) fn due(plan: &SchedulePlan, last_ms: u64, now_ms: u64) -> Option<Due>
     let missed_last = slots.latest(last_ms, before);
     // Without a missed slot, the latest one is not before the boundary.
     let last = missed_last.unwrap_or(latest);
-    let slots = span(&slots, last_ms, last);
-    Some(Due {
-        missed: missed_last.map(|_| slots),
-        run: missed_last.is_none().then_some(slots),
-        last_ms: last,
-    })
+    Some((span(&slots, last_ms, last), missed_last.is_some()))
 }
 
 /// Returns the latest slot whose jitter is over.

@@ -24,7 +24,7 @@ use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::secrets::key_of;
 use fnd_core::api::NodeStatus;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 }
 
 /// A backup that was taken.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct BackupTaken {
     /// The archive.
     file: String,
@@ -94,9 +94,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return Err(CommandFailure::usage(message).help("name another file, or remove this one"));
     }
     // The file gets its name at the end, so that it is complete or absent.
-    let mut part = to.clone().into_os_string();
-    part.push(".part");
-    let part = PathBuf::from(part);
+    let part = PathBuf::from(format!("{}.part", args.file));
     let mut options = File::options();
     // A killed backup leaves a `.part` file, which is overwritten. The mode is strict, since the archive has files of
     // all users.
@@ -111,28 +109,23 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if done.is_err() {
         let _ = std::fs::remove_file(&part); // the first error is reported in any case
     }
-    let body = serde_json::to_vec(&done?).unwrap_or_default(); // texts and numbers
-    context.out.answer(&body, |taken: &BackupTaken, out| {
+    let taken = done?;
+    context.made(&taken, |out| {
         taken.left_out.iter().for_each(|what| out.aside(what));
         let size = crate::text::size(Some(taken.bytes));
-        out.remark(&format!(
-            "{}: {} files and directories, {size}",
-            taken.file, taken.entries
-        ))
+        let (file, entries) = (&taken.file, taken.entries);
+        out.remark(&format!("{file}: {entries} files and directories, {size}"))
     })
 }
 
 async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Result<BackupTaken, CommandFailure> {
     // fnd itself says where its files are: it may run with other options than this command line knows.
-    let reply = context.client.get("/v1/status").await?;
-    let node: NodeStatus = serde_json::from_slice(&reply.body)
-        .map_err(|error| CommandFailure::usage(format!("failed to read fnd's status: {error}")))?;
+    let node: NodeStatus = context.read("/v1/status").await?;
     // fnd names them to admins only, and an earlier fnd to nobody.
-    let unknown = || {
+    let places = node.places.ok_or_else(|| {
         CommandFailure::usage("fnd does not report its directories to you")
             .help("run it with sudo; `fndctl version` shows whether fnd is older than fndctl")
-    };
-    let places = node.places.ok_or_else(unknown)?;
+    })?;
     let state = PathBuf::from(&places.state);
     let mut archive = Archive::new(to);
     let config = PathBuf::from(&places.config);
@@ -148,10 +141,8 @@ async fn take<W: std::io::Write>(context: &Context, args: &Args, to: W) -> Resul
     // The configuration may name another place for the key. `restore` knows only the one beside fnd.toml.
     let key = key_of(&config);
     if args.secrets && key != beside.join("age.key") {
-        archive.leave_out(
-            &key,
-            "is the key of encrypted secrets and not beside fnd.toml: keep a copy of it yourself",
-        );
+        let why = "is the key of encrypted secrets and not beside fnd.toml: keep a copy of it yourself";
+        archive.leave_out(&key, why);
     }
     // The number keeps the order. The path is left out, since `restore` may put the directory elsewhere.
     for (number, directory) in places.functions.iter().enumerate() {

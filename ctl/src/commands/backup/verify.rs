@@ -21,10 +21,8 @@ const END: usize = 1024;
 pub(super) fn verify(context: &Context, path: &Path) -> Result<Exit, CommandFailure> {
     let file = File::open(path).map_err(|error| failed("read", path, &error))?;
     let place = path.display().to_string();
-    let findings = match inspect(path, &file) {
-        Ok(findings) => findings,
-        Err(failure) => vec![Finding::error("archive", failure.message)],
-    };
+    let inspected = inspect(path, &file);
+    let findings = inspected.unwrap_or_else(|failure| vec![Finding::error("archive", failure.message)]);
     let findings = findings.into_iter().map(|finding| finding.at_if_none(&place)).collect();
     report(&context.out, findings)
 }
@@ -42,7 +40,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
     let parts = entries::check(file, &roots)?;
     let copy = DatabaseCopy::beside(path)?;
     let (mut count, mut bytes) = (0_u64, 0_u64);
-    let mut uids = String::new();
+    let mut uids: Vec<u8> = Vec::new();
     entries::each(file, |entry, place| {
         count += 1;
         let expected = entry.header().size().map_err(|error| broken(&error))?;
@@ -52,7 +50,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
             Part::State => copy.take(&copy.state(), entry, uid)?,
             Part::Uids => {
                 // The table goes to memory, and the archive is not trusted: so its size has a limit.
-                io::copy(&mut entry.take(64 << 20), &mut VerifyText(&mut uids)).map_err(|error| broken(&error))?
+                io::copy(&mut entry.take(64 << 20), &mut uids).map_err(|error| broken(&error))?
             }
             Part::Config | Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home => {
                 io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?
@@ -72,21 +70,17 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
     )];
     // The reader takes the end of the file for that of the archive: a cut between two entries shows only here.
     if !has_end(file)? {
-        findings.push(Finding::error(
-            "archive",
-            "it has no end mark: what followed is missing",
-        ));
+        let what = "it has no end mark: what followed is missing";
+        findings.push(Finding::error("archive", what));
     }
     // A backup that was made before the first run is complete, so this is no error.
     for (part, what) in [(Part::Uids, "uids"), (Part::Home, "home")] {
         if !parts.contains(&part) {
-            findings.push(Finding::warning(
-                "archive",
-                format!("it has no `{what}`: no function had run when it was made"),
-            ));
+            let what = format!("it has no `{what}`: no function had run when it was made");
+            findings.push(Finding::warning("archive", what));
         }
     }
-    findings.extend(crate::health::uids::judge_text(&uids));
+    findings.extend(crate::health::uids::judge_text(&String::from_utf8_lossy(&uids)));
     let mut databases = vec![copy.database()];
     // An archive of an fnd without a state has none.
     databases.extend(parts.contains(&Part::State).then(|| copy.state()));
@@ -114,20 +108,6 @@ fn has_end(mut file: &File) -> Result<bool, CommandFailure> {
     Ok(end == [0; END])
 }
 
-/// Collects text from any bytes.
-struct VerifyText<'a>(&'a mut String);
-
-impl io::Write for VerifyText<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.push_str(&String::from_utf8_lossy(bytes));
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// The databases, copied from the archive into a directory of its own; both are removed at the end.
 struct DatabaseCopy {
     directory: PathBuf,
@@ -138,18 +118,14 @@ impl DatabaseCopy {
     fn beside(archive: &Path) -> Result<Self, CommandFailure> {
         // Two checks of one archive at the same time have different directories.
         let name = format!(".fnd-verify-{}", std::process::id());
-        let parent = archive
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let parent = archive.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let parent = parent.unwrap_or(Path::new("."));
         // `fnd --examine` runs in the directory `/`, so the path must be absolute.
         let parent = std::path::absolute(parent).unwrap_or_else(|_| parent.to_owned());
         let make = |directory: PathBuf| {
             let made = std::fs::DirBuilder::new().mode(0o700).create(&directory);
-            made.map(|()| Self {
-                directory: directory.clone(),
-            })
-            .map_err(|error| failed("create", &directory, &error))
+            let made = made.map_err(|error| failed("create", &directory, &error));
+            made.map(|()| Self { directory })
         };
         // The archive may lie where the caller cannot write, for example on a mount that is read-only.
         make(parent.join(&name)).or_else(|_| make(std::env::temp_dir().join(&name)))
@@ -166,14 +142,13 @@ impl DatabaseCopy {
     /// Copies a database out of the archive, with its owner there: `fnd` examines it as that user.
     fn take(&self, path: &Path, mut from: impl io::Read, uid: u64) -> Result<u64, CommandFailure> {
         let mut options = File::options();
-        let to = options
+        // After the first database, the directory belongs to a user that the archive names: a name in it may be a link.
+        options
             .write(true)
-            // After the first database, the directory belongs to a user that the archive names: a name in it may be a
-            // link.
             .create_new(true)
             .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(path);
+            .custom_flags(libc::O_NOFOLLOW);
+        let to = options.open(path);
         let mut to = to.map_err(|error| failed("create", path, &error))?;
         let bytes = io::copy(&mut from, &mut to).map_err(|error| failed("copy the database to", path, &error))?;
         // Only root can give a file to another user. Other callers examine it with their own rights.

@@ -1,14 +1,15 @@
 //! Writes the archive.
 
+use crate::common::copy::names;
 use crate::common::failed;
 use crate::exit::CommandFailure;
-use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _, Write};
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::fd::{AsFd, AsRawFd as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use tar::{Builder, EntryType, Header};
@@ -65,29 +66,26 @@ impl<W: Write> Archive<W> {
 
     /// Adds a file, or a directory with everything in it, if it is there.
     pub(super) fn add_if_there(&mut self, name: &str, path: &Path) -> Result<(), CommandFailure> {
-        self.add_below(
-            CWD,
-            path.as_os_str(),
-            &BackupFile {
-                name,
-                path,
-                owner: None,
-                depth: DEPTH_MAX,
-            },
-        )
+        self.add_top(name, path, None)
+    }
+
+    fn add_top(&mut self, name: &str, path: &Path, owner: Option<u32>) -> Result<(), CommandFailure> {
+        let found = BackupFile {
+            name,
+            path,
+            owner,
+            depth: DEPTH_MAX,
+        };
+        self.add_below(CWD, path.as_os_str(), &found)
     }
 
     /// Adds the homes of functions, if they are there. A function may change everything in its home at any time.
     pub(super) fn add_homes(&mut self, name: &str, homes: &Path) -> Result<(), CommandFailure> {
-        match std::fs::symlink_metadata(homes) {
+        let about = match std::fs::symlink_metadata(homes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            about => self.header(
-                name,
-                EntryType::Directory,
-                0,
-                &about.map_err(|error| failed("read", homes, &error))?,
-            )?,
-        }
+            about => about.map_err(|error| failed("read", homes, &error))?,
+        };
+        self.header(name, EntryType::Directory, 0, &about)?;
         for home in sorted(homes)? {
             // The spawner names homes after functions, so a name that is not UTF-8 is no home.
             let (Some(text), path) = (home.to_str(), homes.join(&home)) else {
@@ -97,17 +95,7 @@ impl<W: Write> Archive<W> {
             let Ok(about) = std::fs::symlink_metadata(&path) else {
                 continue;
             };
-            let (name, owner) = (format!("{name}/{text}"), Some(about.uid()));
-            self.add_below(
-                CWD,
-                path.as_os_str(),
-                &BackupFile {
-                    name: &name,
-                    path: &path,
-                    owner,
-                    depth: DEPTH_MAX,
-                },
-            )?;
+            self.add_top(&format!("{name}/{text}"), &path, Some(about.uid()))?;
         }
         Ok(())
     }
@@ -207,17 +195,13 @@ impl<W: Write> Archive<W> {
                 self.leave_out(&path, "has a name that is not UTF-8");
                 continue;
             };
-            let name = format!("{}/{text}", found.name);
-            self.add_below(
-                directory,
-                &below,
-                &BackupFile {
-                    name: &name,
-                    path: &path,
-                    depth,
-                    ..*found
-                },
-            )?;
+            let inner = BackupFile {
+                name: &format!("{}/{text}", found.name),
+                path: &path,
+                depth,
+                ..*found
+            };
+            self.add_below(directory, &below, &inner)?;
         }
         Ok(())
     }
@@ -226,28 +210,21 @@ impl<W: Write> Archive<W> {
         self.header(found.name, EntryType::Regular, about.len(), about)?;
         (self.missing, self.padding) = (about.len(), padding(about.len()));
         let mut bytes = vec![0; PIECE];
+        let mut is_over = false;
         while self.missing > 0 {
-            let count = match file.read(&mut bytes) {
-                // The header with the length is written already. Without filling, a reader would take the next header
-                // for content of this file.
-                Err(error) => {
-                    self.leave_out(
-                        found.path,
-                        &format!("cannot be read to its end, which is zeros now: {error}"),
-                    );
-                    0
-                }
-                Ok(count) => count,
-            };
             // A file that grows keeps its first length; one that shrinks is filled with zeros.
             let most = usize::try_from(self.missing).unwrap_or(usize::MAX).min(PIECE);
+            let read = if is_over { Ok(most) } else { file.read(&mut bytes) };
+            let count = read.unwrap_or_else(|error| {
+                // The header with the length is written already. Without filling, a reader would take the next header
+                // for content of this file.
+                let why = format!("cannot be read to its end, which is zeros now: {error}");
+                self.leave_out(found.path, &why);
+                0
+            });
             if count == 0 {
                 bytes.fill(0);
-                while self.missing > 0 {
-                    let most = usize::try_from(self.missing).unwrap_or(usize::MAX).min(PIECE);
-                    self.piece(&bytes[..most])?;
-                }
-                break;
+                is_over = true;
             }
             self.piece(&bytes[..count.min(most)])?;
         }
@@ -255,12 +232,7 @@ impl<W: Write> Archive<W> {
     }
 
     fn header(&mut self, name: &str, kind: EntryType, size: u64, about: &Metadata) -> Result<(), CommandFailure> {
-        let mut header = header(kind, size, about);
-        self.entries += 1;
-        // `append_data` writes a name above 100 bytes as an entry of its own, which `append` does not.
-        self.builder
-            .append_data(&mut header, name, io::empty())
-            .map_err(|error| unwritten(&error))
+        self.add_header(name, header(kind, size, about))
     }
 
     /// Begins a file of a known size, with the owner of a directory; its bytes follow in pieces.
@@ -269,33 +241,35 @@ impl<W: Write> Archive<W> {
         let mut header = header(EntryType::Regular, size, &about);
         // The mode of the directory has execute bits, which a database must not have.
         header.set_mode(0o600);
-        self.entries += 1;
         (self.missing, self.padding) = (size, padding(size));
-        self.builder
-            // The builder writes only the header: it would want a reader that has all bytes, but they come in pieces.
-            .append_data(&mut header, name, io::empty())
-            .map_err(|error| unwritten(&error))
+        self.add_header(name, header)
+    }
+
+    fn add_header(&mut self, name: &str, mut header: Header) -> Result<(), CommandFailure> {
+        self.entries += 1;
+        // The builder writes only the header: it would want a reader that has all bytes, but they come in pieces.
+        // `append_data` writes a name above 100 bytes as an entry of its own, which `append` does not.
+        let added = self.builder.append_data(&mut header, name, io::empty());
+        added.map_err(|error| unwritten(&error))
     }
 
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
         let missing = self.missing.checked_sub(bytes.len() as u64);
         self.missing =
             missing.ok_or_else(|| CommandFailure::failed("fnd sent more of a database than it announced"))?;
-        self.builder
-            .get_mut()
-            .write_all(bytes)
-            .map_err(|error| unwritten(&error))
+        self.write(bytes)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), CommandFailure> {
+        let written = self.builder.get_mut().write_all(bytes);
+        written.map_err(|error| unwritten(&error))
     }
 
     pub(super) fn end_file(&mut self) -> Result<(), CommandFailure> {
         if self.missing > 0 {
             return Err(CommandFailure::failed("fnd sent less of a database than it announced"));
         }
-        let zeros = vec![0; usize::try_from(self.padding).unwrap_or(0)];
-        self.builder
-            .get_mut()
-            .write_all(&zeros)
-            .map_err(|error| unwritten(&error))
+        self.write(&vec![0; usize::try_from(self.padding).unwrap_or(0)])
     }
 
     /// Ends the archive. Returns the number of entries, the bytes, and what was left out.
@@ -313,43 +287,23 @@ impl<W: Write> Archive<W> {
 fn unfit(about: &Metadata, home_of: Option<u32>) -> Option<String> {
     let kind = about.file_type();
     if !kind.is_file() {
-        let what = if kind.is_socket() {
-            "socket"
-        } else if kind.is_fifo() {
-            "pipe"
-        } else {
-            "device"
+        let what = match kind {
+            _ if kind.is_socket() => "socket",
+            _ if kind.is_fifo() => "pipe",
+            _ => "device",
         };
         return Some(format!("is a {what}"));
     }
     // Where the machine allows it (`fs.protected_hardlinks = 0`), a function can give a file that it may not read a name in
     // its home.
     if home_of.is_some_and(|owner| about.uid() != owner) && about.nlink() > 1 {
-        return Some(format!(
-            "belongs to the user {} and has another name elsewhere",
-            about.uid()
-        ));
+        let uid = about.uid();
+        return Some(format!("belongs to the user {uid} and has another name elsewhere"));
     }
-    let stored = about.blocks().saturating_mul(512);
-    (about.len() >= SPARSE_MIN && stored < about.len() / 4).then(|| {
-        format!(
-            "is sparse: {} bytes, of which {stored} are on the disk; copy it with `cp --sparse=always`",
-            about.len()
-        )
+    let (len, stored) = (about.len(), about.blocks().saturating_mul(512));
+    (len >= SPARSE_MIN && stored < len / 4).then(|| {
+        format!("is sparse: {len} bytes, of which {stored} are on the disk; copy it with `cp --sparse=always`")
     })
-}
-
-/// Returns the names in an open directory, sorted.
-fn names(directory: &OwnedFd) -> Result<Vec<OsString>, Errno> {
-    let mut names = Vec::new();
-    for entry in Dir::read_from(directory)? {
-        let name = entry?.file_name().to_bytes().to_vec();
-        if !matches!(name.as_slice(), b"." | b"..") {
-            names.push(OsString::from_vec(name));
-        }
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// Returns the names in a directory, sorted; none if it is not there.
@@ -404,6 +358,7 @@ impl<W: Write> Write for CountedWriter<W> {
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::fd::OwnedFd;
     use std::os::unix::fs::{lchown, symlink};
 
     /// Returns the names in an archive of a home, and what was left out.

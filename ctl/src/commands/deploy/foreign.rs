@@ -14,9 +14,8 @@ use std::path::Path;
 
 /// Says whether a path is one of a YAML file, or standard input.
 pub(super) fn is_foreign(path: &Path) -> bool {
-    let is_yaml = path
-        .extension()
-        .is_some_and(|suffix| suffix == "yaml" || suffix == "yml");
+    let suffix = path.extension();
+    let is_yaml = suffix.is_some_and(|suffix| suffix == "yaml" || suffix == "yml");
     path.as_os_str() == "-" || is_yaml && !path.is_dir()
 }
 
@@ -27,9 +26,8 @@ pub(super) fn is_foreign(path: &Path) -> bool {
 pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     if let Some(option) = args.options.of_the_code() {
         let message = format!("`{option}` contradicts a YAML file, which says this itself");
-        return Err(
-            CommandFailure::usage(message).help("change the file, or make fnd's own form of it with `fndctl import`")
-        );
+        let help = "change the file, or make fnd's own form of it with `fndctl import`";
+        return Err(CommandFailure::usage(message).help(help));
     }
     let imported = fnd_import::yaml::import(&args.paths)?;
     check_count(args, imported.functions.len())?;
@@ -46,10 +44,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
         return Err(failure);
     }
     if imported.functions.is_empty() {
-        return Err(
-            CommandFailure::usage("there is no function in the files, only what functions name")
-                .help("name the file with the function, too"),
-        );
+        let message = "there is no function in the files, only what functions name";
+        return Err(CommandFailure::usage(message).help("name the file with the function, too"));
     }
     let pack = |made| Packed::of_made(made, args.name.as_deref(), &args.options, &imported.head);
     let packed = imported.functions.iter().cloned().map(pack);
@@ -78,12 +74,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
             say_done(&context.out, one, reply.status, &crate::output::parse(&reply.body)?)?;
         }
     }
-    if context.out.format.is_document() {
-        let document = json!({"functions": documents, "secrets": secrets, "rows": rows});
-        let body = document.to_string();
-        context.out.document(body.as_bytes(), |_: &Value, _| Ok(()))?;
-    }
-    Ok(Exit::Fine)
+    let document = json!({"functions": documents, "secrets": secrets, "rows": rows});
+    context.made(&document, |_| Ok(()))
 }
 
 /// Refuses options that belong to one function where there are several.
@@ -108,11 +100,10 @@ fn report(context: &Context, rows: &[Row], secrets: &[&str]) {
         context.out.table_aside(&table(notable));
     }
     if !secrets.is_empty() {
-        context
-            .out
-            .aside("warning: values of Secrets are not uploaded; store those that are needed, as root:");
+        let out = &context.out;
+        out.aside("warning: values of Secrets are not uploaded; store those that are needed, as root:");
         for name in secrets {
-            context.out.aside(&format!("  fndctl secret set {name}"));
+            out.aside(&format!("  fndctl secret set {name}"));
         }
     }
 }

@@ -7,8 +7,9 @@
 mod foreign;
 
 use crate::client::Reply;
+use crate::common::answers::diagnostics;
 use crate::common::releases;
-use crate::context::{Context, function_path};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Output;
 use crate::upload::{ManifestOptions, Packed, send};
@@ -65,44 +66,34 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         (None, _) => return foreign::run(context, &args).await,
         (Some(path), 1) => path,
         (Some(path), _) => {
-            let message = format!(
-                "`{}` is no YAML file, and only these are deployed together",
-                path.display()
-            );
-            return Err(
-                CommandFailure::usage(message).help("deploy every file of code with a `fndctl deploy` of its own")
-            );
+            let path = path.display();
+            let message = format!("`{path}` is no YAML file, and only these are deployed together");
+            let help = "deploy every file of code with a `fndctl deploy` of its own";
+            return Err(CommandFailure::usage(message).help(help));
         }
     };
     let packed = Packed::of(path, args.name.as_deref(), &args.options)?;
     packed.remarks.iter().for_each(|remark| context.out.aside(remark));
     let reply = upload(context, &args, &packed, args.dry_run).await?;
+    let out = &context.out;
     if args.dry_run {
-        context
-            .out
-            .document(&reply.body, |report, out| say_valid(out, &packed, report))?;
-    } else {
-        context
-            .out
-            .document(&reply.body, |detail, out| say_done(out, &packed, reply.status, detail))?;
-        // A function that was just created has no release that could serve beside this one.
-        if reply.status != CREATED {
-            say_beside(context, &packed.name).await?;
-        }
+        return out.answer(&reply.body, |report, out| say_valid(out, &packed, report));
+    }
+    out.document(&reply.body, |detail, out| say_done(out, &packed, reply.status, detail))?;
+    // A function that was just created has no release that could serve beside this one.
+    if reply.status != CREATED {
+        say_beside(context, &packed.name).await?;
     }
     Ok(Exit::Fine)
 }
 
 /// Uploads a function under the conditions of the command line.
 async fn upload(context: &Context, args: &Args, packed: &Packed, dry_run: bool) -> Result<Reply, CommandFailure> {
-    let path = function_path(&packed.name)?;
     let mut headers = Vec::new();
     // fnd compares the version again when it gets the upload, so a release between the two requests is noticed.
     if let Some(version) = &args.if_version {
-        headers.push((
-            "if-match".to_owned(),
-            format!("\"{}\"", whole(context, &path, version).await?),
-        ));
+        let version = whole(context, &packed.name, version).await?;
+        headers.push(("if-match".to_owned(), format!("\"{version}\"")));
     }
     if args.new {
         headers.push(("if-none-match".to_owned(), "*".to_owned()));
@@ -112,10 +103,8 @@ async fn upload(context: &Context, args: &Args, packed: &Packed, dry_run: bool) 
 
 /// Says that a function is valid, with fnd's warnings.
 fn say_valid(out: &Output, packed: &Packed, report: &ValidateReport) -> Result<(), CommandFailure> {
-    report
-        .diagnostics
-        .iter()
-        .for_each(|problem| warn(out, packed, problem.clone()));
+    let problems = report.diagnostics.iter().cloned();
+    problems.for_each(|problem| warn(out, packed, problem));
     out.remark(&format!("{}: valid; nothing was changed", packed.name))
 }
 
@@ -140,10 +129,8 @@ async fn say_beside(context: &Context, name: &str) -> Result<(), CommandFailure>
 fn say_done(out: &Output, packed: &Packed, status: u16, detail: &FunctionDetail) -> Result<(), CommandFailure> {
     let name = &packed.name;
     let done = if status == CREATED { "created" } else { "replaced" };
-    let problems = detail.more.diagnostics.iter();
-    problems
-        .filter_map(|problem| serde_json::from_value(problem.clone()).ok())
-        .for_each(|problem| warn(out, packed, problem));
+    let problems = diagnostics(detail).into_iter();
+    problems.for_each(|problem| warn(out, packed, problem));
     let version = detail.status.version.as_ref();
     let version = version.map(ToString::to_string).unwrap_or_default();
     // The version of an interpreter that runs for the first time is not known yet.
@@ -171,21 +158,15 @@ fn warn(out: &Output, packed: &Packed, mut problem: Diagnostic) {
 }
 
 /// Returns the whole version that begins as somebody typed it; it must be the one that serves.
-async fn whole(context: &Context, path: &str, typed: &str) -> Result<String, CommandFailure> {
-    let reply = context.client.get(path).await?;
-    let detail: FunctionDetail = crate::output::parse(&reply.body)?;
-    let serves = detail
-        .status
-        .version
-        .map(|version| version.to_string())
-        .unwrap_or_default();
+async fn whole(context: &Context, function: &str, typed: &str) -> Result<String, CommandFailure> {
+    let serves = context.detail(function).await?.status.version;
+    let serves = serves.map(|version| version.to_string()).unwrap_or_default();
     let hex = serves.strip_prefix("sha256:").unwrap_or_default();
     let begins = |text: &str| typed.len() >= 4 && text.starts_with(typed);
     // `sha256:` alone would be the beginning of every version.
     if begins(&serves) && typed.len() > "sha256:".len() || begins(hex) {
         return Ok(serves);
     }
-    let function = &detail.status.function;
     let message = format!("version {typed} of `{function}` does not serve, but `{serves}`: nothing was changed");
     Err(CommandFailure::new(Exit::Busy, message).help(format!("look at it: fndctl cat {function}")))
 }

@@ -24,43 +24,31 @@ pub(super) fn edit(file: &Path) -> Result<(), CommandFailure> {
     // A shell starts the editor, as in other programs, since the variable may have arguments.
     let mut script = editor.clone();
     script.push(" \"$1\"");
-    let status = Command::new("/bin/sh")
-        .arg("-c")
-        .arg(script)
-        .arg("sh")
-        .arg(file)
-        .status();
+    let mut shell = Command::new("/bin/sh");
+    let status = shell.arg("-c").arg(script).arg("sh").arg(file).status();
     let editor = editor.to_string_lossy();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(
-            CommandFailure::failed(format!("the editor `{editor}` failed ({status})"))
-                .help("nothing was saved; another editor: `EDITOR=nano fndctl edit ...`"),
-        ),
-        Err(error) => Err(CommandFailure::failed(format!(
-            "failed to start the editor `{editor}`: {error}"
-        ))),
+    let failed = |error| CommandFailure::failed(format!("failed to start the editor `{editor}`: {error}"));
+    let status = status.map_err(failed)?;
+    if status.success() {
+        return Ok(());
     }
+    let help = "nothing was saved; another editor: `EDITOR=nano fndctl edit ...`";
+    Err(CommandFailure::failed(format!("the editor `{editor}` failed ({status})")).help(help))
 }
 
 fn editor() -> Result<OsString, CommandFailure> {
     // `VISUAL` comes first, as in crontab(1) and git.
-    let named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
-    if let Some(editor) = named.into_iter().find(|editor| !editor.is_empty()) {
+    let mut named = ["VISUAL", "EDITOR"].into_iter().filter_map(std::env::var_os);
+    if let Some(editor) = named.find(|editor| !editor.is_empty()) {
         return Ok(editor);
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there = |name: &&str| std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
-    ["nano", "vi"]
-        .into_iter()
-        .find(is_there)
-        .map(OsString::from)
-        .ok_or_else(|| {
-            CommandFailure::usage(
-                "there is no editor: neither $VISUAL nor $EDITOR is set, and nano and vi are not installed",
-            )
-            .help("EDITOR=/usr/bin/emacs fndctl edit ...")
-        })
+    let found = ["nano", "vi"].into_iter().find(is_there);
+    found.map(OsString::from).ok_or_else(|| {
+        let message = "there is no editor: neither $VISUAL nor $EDITOR is set, and nano and vi are not installed";
+        CommandFailure::usage(message).help("EDITOR=/usr/bin/emacs fndctl edit ...")
+    })
 }
 
 /// Asks what to do with a file that has problems. Nothing is saved without an answer.
@@ -68,10 +56,9 @@ fn editor() -> Result<OsString, CommandFailure> {
 /// # Errors
 /// The terminal cannot be read or written.
 pub(super) fn ask(context: &Context) -> Result<EditorAnswer, CommandFailure> {
+    let question = b"edit again, save all the same, or drop the changes? [e/s/d] ";
     loop {
-        context
-            .out
-            .raw(b"edit again, save all the same, or drop the changes? [e/s/d] ")?;
+        context.out.raw(question)?;
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line);
         let read = read.map_err(|error| CommandFailure::usage(format!("failed to read the answer: {error}")))?;

@@ -52,19 +52,18 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if source.detail.more.uploaded {
         return Err(uploaded(&source, &args.function));
     }
-    let asked = ("edit", args.function.as_str());
     let file = file(&source, args.manifest)?;
+    let failed = |what: &str, path: &Path, error: &io::Error| refused(what, path, error, ("edit", &args.function));
     // This is checked before the editor starts, so that a person without the right does not edit in vain.
-    save::may_replace(&file).map_err(|error| refused("write", &file, &error, asked))?;
+    save::may_replace(&file).map_err(|error| failed("write", &file, &error))?;
     let before = match regular_file::read(&file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        read => Some(read.map_err(|error| refused("read", &file, &error, asked))?),
+        read => Some(read.map_err(|error| failed("read", &file, &error))?),
     };
-    let place =
-        EditCopy::of(&source, &file, before.as_deref()).map_err(|error| refused("copy", &file, &error, asked))?;
+    let place = EditCopy::of(&source, &file, before.as_deref()).map_err(|error| failed("copy", &file, &error))?;
     loop {
         editor::edit(&place.file)?;
-        let after = fs::read(&place.file).map_err(|error| refused("read", &place.file, &error, asked))?;
+        let after = fs::read(&place.file).map_err(|error| failed("read", &place.file, &error))?;
         // A new manifest begins with one line from here. That line alone is no change.
         if Some(&after) == before.as_ref() || (before.is_none() && after == NEW) {
             context.out.line("nothing was changed, so nothing is saved")?;
@@ -72,11 +71,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         let problems = place.judged(context, &source).await?;
         context.out.diagnostics(&problems)?;
-        match if problems.is_empty() {
-            EditorAnswer::Save
-        } else {
-            editor::ask(context)?
-        } {
+        let answer = match problems.as_slice() {
+            [] => EditorAnswer::Save,
+            [..] => editor::ask(context)?,
+        };
+        match answer {
             EditorAnswer::Again => {}
             EditorAnswer::Drop => {
                 context.out.line("the changes are dropped")?;
@@ -114,33 +113,25 @@ fn file(source: &FunctionSource, manifest: bool) -> Result<PathBuf, CommandFailu
     if manifest {
         return Ok(source.manifest.clone());
     }
+    let name = &source.detail.status.function;
     if source.archive().is_some() {
-        let message = format!(
-            "its code is the archive `{}`, which has no text to edit",
-            source.path.display()
-        );
+        let path = source.path.display();
+        let message = format!("its code is the archive `{path}`, which has no text to edit");
         let help = format!(
-            "change the files that it was built from, build it again, and copy it here; `fndctl edit {} --manifest` edits \
-             the manifest beside it",
-            source.detail.status.function
+            "change the files that it was built from, build it again, and copy it here; `fndctl edit {name} --manifest` edits \
+             the manifest beside it"
         );
         return Err(CommandFailure::usage(message).help(help));
     }
     if !source.is_directory {
         return Ok(source.path.clone());
     }
-    let entry = source
-        .detail
-        .more
-        .manifest
-        .get("entry")
-        .and_then(|entry| entry.as_str());
-    match entry.filter(|entry| !entry.is_empty()) {
+    match source.detail.more.manifest["entry"].as_str() {
+        None | Some("") => {
+            let message = "its code is a directory, and fnd does not know which file runs";
+            Err(CommandFailure::usage(message).help(format!("fndctl edit {name} --manifest")))
+        }
         Some(entry) => Ok(source.path.join(entry)),
-        None => Err(
-            CommandFailure::usage("its code is a directory, and fnd does not know which file runs")
-                .help(format!("fndctl edit {} --manifest", source.detail.status.function)),
-        ),
     }
 }
 
@@ -158,20 +149,17 @@ impl EditCopy {
         // The whole function is copied, since the judge also looks at the files beside the edited one.
         let directory = tempfile::Builder::new().prefix("fndctl-edit-").tempdir()?;
         // The copy keeps the name, since the name of the file is that of the function.
-        let name = source.path.file_name().unwrap_or_default();
-        let function = directory.path().join(name);
+        let copy_of = |path: &Path| directory.path().join(path.file_name().unwrap_or_default());
+        let function = copy_of(&source.path);
         let copied = if source.is_directory {
             copy::tree(&source.path, &function, 0)?;
             function.join(file.strip_prefix(&source.path).unwrap_or(file))
         } else {
             copy::file(&source.path, &function)?;
             if source.manifest.exists() {
-                copy::file(
-                    &source.manifest,
-                    &directory.path().join(source.manifest.file_name().unwrap_or_default()),
-                )?;
+                copy::file(&source.manifest, &copy_of(&source.manifest))?;
             }
-            directory.path().join(file.file_name().unwrap_or_default())
+            copy_of(file)
         };
         if bytes.is_none() {
             fs::write(&copied, NEW)?;

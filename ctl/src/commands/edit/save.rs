@@ -1,9 +1,11 @@
 //! Replaces a file in one step, with the same owner and mode, and waits for what fnd makes of it.
 
 use super::refused;
+use crate::common::answers::next;
 use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
 use fnd_core::api::stream::{Kind, StreamEvent};
+use fnd_core::lifecycle::release::short;
 use rustix::fs::{Access, Gid, Mode, Uid, access, fchmod, fchown, fsync};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -40,41 +42,25 @@ pub(super) async fn save(context: &Context, function: &str, file: &Path, bytes: 
     let mut events = context.client.stream(&format!("/v1/stream{}", parameters.0)).await?;
     replace(file, bytes).map_err(|error| refused("replace", file, &error, ("edit", function)))?;
     context.out.line(&format!("saved {}", file.display()))?;
-    let taken = timeout(TAKEN_MAX, async {
-        while let Some(line) = events.line().await? {
-            if let Ok(event) = serde_json::from_slice::<StreamEvent>(&line) {
-                return Ok::<_, CommandFailure>(Some(event));
-            }
-        }
-        Ok(None)
-    });
+    let taken = timeout(TAKEN_MAX, next(&mut events));
     let late = || {
-        let message = format!(
-            "fnd has not taken the new version of `{function}` after {} s",
-            TAKEN_MAX.as_secs()
-        );
+        let seconds = TAKEN_MAX.as_secs();
+        let message = format!("fnd has not taken the new version of `{function}` after {seconds} s");
         CommandFailure::new(Exit::Timeout, message).help(format!("fndctl show {function}"))
     };
     let event: StreamEvent = taken.await.map_err(|_| late())??.ok_or_else(late)?;
     if event.kind == Kind::Loaded {
-        let version = event.version.map(|version| version.hex()).unwrap_or_default();
-        let version = version.get(..12).unwrap_or_default();
-        context
-            .out
-            .line(&format!("{function} serves the new version {version}"))?;
+        let version = event.version.map(short).unwrap_or_default();
+        let text = format!("{function} serves the new version {version}");
+        context.out.line(&text)?;
         return Ok(Exit::Fine);
     }
     context.out.diagnostics(&event.diagnostics)?;
-    let why = event
-        .message
-        .filter(|_| event.diagnostics.is_empty())
-        .unwrap_or_default();
-    let message = format!("fnd refuses the new version of `{function}`, and the one before it goes on serving");
-    let message = if why.is_empty() {
-        message
-    } else {
-        format!("{message}: {why}")
-    };
+    let why = event.message.filter(|_| event.diagnostics.is_empty());
+    let mut message = format!("fnd refuses the new version of `{function}`, and the one before it goes on serving");
+    if let Some(why) = why.filter(|why| !why.is_empty()) {
+        message.push_str(&format!(": {why}"));
+    }
     Err(CommandFailure::new(Exit::InvalidManifest, message).help(format!("fndctl edit {function}")))
 }
 
@@ -95,15 +81,9 @@ fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
         // Nobody else can read the new text until the file has its owner and its mode.
         let mut made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
         made.write_all(bytes)?;
-        let is_mine = made
-            .metadata()
-            .map(|made| (made.uid(), made.gid()) == (owner.uid(), owner.gid()))?;
-        if !is_mine {
-            fchown(
-                &made,
-                Some(Uid::from_raw(owner.uid())),
-                Some(Gid::from_raw(owner.gid())),
-            )?;
+        let (uid, gid, mine) = (owner.uid(), owner.gid(), made.metadata()?);
+        if (mine.uid(), mine.gid()) != (uid, gid) {
+            fchown(&made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
         }
         // After `fchown`, which clears set-user-ID bits (chown(2)).
         fchmod(&made, Mode::from_raw_mode(mode))?;

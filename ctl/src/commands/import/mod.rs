@@ -155,17 +155,6 @@ struct ComposeArgs {
     file: PathBuf,
 }
 
-impl CrontabArgs {
-    fn options(&self) -> crontab::CrontabOptions {
-        crontab::CrontabOptions {
-            file: self.file.clone(),
-            user_of: self.user_of.clone(),
-            user_column: self.user_column,
-            link: self.link,
-        }
-    }
-}
-
 /// Where to write.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ImportTarget {
@@ -206,7 +195,15 @@ impl ImportTarget {
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let users = args.target.users(context);
     let imported = match &args.kind {
-        Some(ImportKind::Crontab(args)) => crontab::import(&args.options(), users)?,
+        Some(ImportKind::Crontab(args)) => {
+            let options = crontab::CrontabOptions {
+                file: args.file.clone(),
+                user_of: args.user_of.clone(),
+                user_column: args.user_column,
+                link: args.link,
+            };
+            crontab::import(&options, users)?
+        }
         Some(ImportKind::Systemd(args)) => systemd::import(&args.units, args.link, users)?,
         Some(ImportKind::Pm2(args)) => pm2::import(&args.file, args.env.as_deref(), users)?,
         Some(ImportKind::Supervisord(args)) => supervisord::import(&args.file, args.link, users)?,
@@ -214,9 +211,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
         Some(ImportKind::Compose(args)) => compose::import(&args.file, users)?,
         Some(ImportKind::Webhook(args)) => webhook::import(&args.file, args.link)?,
         None if args.files.is_empty() => {
-            return Err(
-                CommandFailure::usage("there is nothing to import").help("name a file: `fndctl import function.yaml`")
-            );
+            let help = "name a file: `fndctl import function.yaml`";
+            return Err(CommandFailure::usage("there is nothing to import").help(help));
         }
         None => yaml::import(&args.files).map_err(with_kinds)?,
     };
@@ -226,9 +222,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
 /// Returns the failure of a file without a kind, which may be one of another program, or the word of a kind, misspelt.
 fn with_kinds(failure: ImportFailure) -> CommandFailure {
     let mut failure = CommandFailure::from(failure);
-    if failure.help.is_none() {
-        failure = failure.help("crontabs, units and other files have a verb of their own: `fndctl import --help`");
-    }
+    let kinds = || "crontabs, units and other files have a verb of their own: `fndctl import --help`".to_owned();
+    failure.help.get_or_insert_with(kinds);
     failure
 }
 
@@ -258,13 +253,12 @@ fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, 
     imported.functions.retain(|made| {
         let found = judge.made(made);
         let fine = !found.iter().any(Diagnostic::is_error);
-        // No row may say that a field works which fnd refuses.
-        found
-            .iter()
-            .filter(|problem| problem.is_error())
-            .for_each(|problem| report.refuse(problem));
-        // Several functions may be made of one field.
         for problem in found {
+            // No row may say that a field works which fnd refuses.
+            if problem.is_error() {
+                report.refuse(&problem);
+            }
+            // Several functions may be made of one field.
             if !problems.contains(&problem) {
                 problems.push(problem);
             }

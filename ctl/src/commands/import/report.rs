@@ -4,7 +4,6 @@ use super::ImportTarget;
 use crate::common::conversion::table;
 use crate::context::Context;
 use crate::exit::CommandFailure;
-use crate::output::Format;
 use fnd_import::{Imported, quoted, write};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::FieldVerdict;
@@ -29,12 +28,7 @@ pub(super) fn print(
         let document = json!({
             "functions": functions, "secrets": secrets, "written": written, "rows": imported.report.rows, "problems": problems,
         });
-        let body = document.to_string().into_bytes();
-        return if out.format == Format::Yaml {
-            out.yaml(&body)
-        } else {
-            out.json(&body)
-        };
+        return context.made(&document, |_| Ok(())).map(drop);
     }
     if out.is_quiet() {
         out.diagnostics(problems)?;

@@ -3,14 +3,13 @@
 
 use super::code::{upload, uploaded};
 use super::function::list::details;
-use super::options::{Namespace, ignored};
+use super::options::{NamedFunction, Namespace, ignored};
 use super::print_rows;
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_import::kubeless::manifest::{AUTOSCALE, remove_autoscale, set_autoscale};
 use fnd_import::kubeless::object;
-use serde_json::Value;
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
@@ -19,10 +18,10 @@ pub(super) enum AutoscaleVerb {
     #[command(after_help = "Example:\n  kubeless autoscale create hello --min 1 --max 3")]
     Create(CreateAutoscale),
     /// Set them back to what they were without `create`.
-    Delete(NamedAutoscale),
+    Delete(NamedFunction),
     /// List functions for which they are set.
     #[command(visible_alias = "ls")]
-    List(All),
+    List(Namespace),
 }
 
 /// Options of `create`.
@@ -52,24 +51,6 @@ pub(super) struct CreateAutoscale {
     namespace: Namespace,
 }
 
-/// A function.
-#[derive(Debug, clap::Args)]
-pub(super) struct NamedAutoscale {
-    /// Name of the function.
-    #[arg(value_name = "FUNCTION", add = candidates::functions())]
-    function: String,
-
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
-/// All functions.
-#[derive(Debug, clap::Args)]
-pub(super) struct All {
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
 /// # Errors
 /// There is no such function, or fnd refuses the change.
 pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, CommandFailure> {
@@ -80,16 +61,15 @@ pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, 
             let mut code = uploaded(context, &args.function).await?;
             if !remove_autoscale(&mut code.manifest)? {
                 let message = format!("`{}` has no autoscale", args.function);
-                return Err(
-                    CommandFailure::new(Exit::NoSuchThing, message).help("`autoscale list` shows those that there are")
-                );
+                let help = "`autoscale list` shows those that there are";
+                return Err(CommandFailure::new(Exit::NoSuchThing, message).help(help));
             }
             upload(context, &code, &args.function, false).await?;
             context.out.remark(&format!("Autoscale of {} deleted", args.function))?;
         }
-        AutoscaleVerb::List(args) => {
-            args.namespace.report(context);
-            list(context).await?;
+        AutoscaleVerb::List(namespace) => {
+            namespace.report(context);
+            return list(context).await;
         }
     }
     Ok(Exit::Fine)
@@ -97,39 +77,32 @@ pub(super) async fn run(context: &Context, verb: AutoscaleVerb) -> Result<Exit, 
 
 async fn create(context: &Context, args: &CreateAutoscale) -> Result<(), CommandFailure> {
     args.namespace.report(context);
-    if args.min > args.max {
-        return Err(CommandFailure::usage(format!(
-            "`--min {}` is more than `--max {}`",
-            args.min, args.max
-        )));
+    let (min, max) = (args.min, args.max);
+    if min > max {
+        let message = format!("`--min {min}` is more than `--max {max}`");
+        return Err(CommandFailure::usage(message));
     }
     let value = args.value.clone().unwrap_or_default();
     let target = format!("--metric {} --value {value}", args.metric);
     // Without `--value` the warning names only the option that was typed.
     ignored(context, target.trim_end_matches(" --value "));
     let mut code = uploaded(context, &args.function).await?;
-    set_autoscale(
-        &mut code.manifest,
-        (args.min, args.max),
-        &format!("{}:{value}", args.metric),
-    )?;
+    set_autoscale(&mut code.manifest, (min, max), &format!("{}:{value}", args.metric))?;
     upload(context, &code, &args.function, false).await?;
     context.out.remark(&format!("Autoscale of {} created", args.function))
 }
 
-async fn list(context: &Context) -> Result<(), CommandFailure> {
-    let mut rows = Vec::new();
-    for detail in details(context, &[]).await? {
-        let Some(label) = detail.status.labels.get(AUTOSCALE) else {
-            continue;
-        };
-        rows.push(object::autoscale(
-            detail.status.function.as_str(),
+async fn list(context: &Context) -> Result<Exit, CommandFailure> {
+    let details = details(context, &[]).await?;
+    let rows = details.iter().filter_map(|detail| {
+        let (status, label) = (&detail.status, detail.status.labels.get(AUTOSCALE)?);
+        Some(object::autoscale(
+            status.function.as_str(),
             &detail.more.manifest,
             label,
-        ));
-    }
+        ))
+    });
     let heads = ["NAME", "NAMESPACE", "TARGET", "MIN", "MAX", "METRIC", "VALUE"];
     let keys = ["name", "namespace", "target", "min", "max", "metric", "value"];
-    print_rows(context, &Value::from(rows), (&heads, &keys))
+    print_rows(context, &rows.collect::<Vec<_>>(), (&heads, &keys))
 }

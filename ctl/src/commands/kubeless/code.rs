@@ -1,12 +1,11 @@
 //! Reads an uploaded function, and files and URLs that a person names. Uploads functions.
 
-use crate::client::encode;
 use crate::common::{builds, releases};
-use crate::context::{Context, function_path};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::interpreters::agent;
 use crate::upload::{Packed, send};
-use fnd_core::api::{FunctionDetail, ReleaseFiles};
+use fnd_core::api::FunctionDetail;
 use fnd_core::run::FunctionState;
 use fnd_import::kubeless::code::KubelessCode;
 use fnd_import::kubeless::content::{FetchedContent, is_url};
@@ -24,8 +23,7 @@ const FETCHED_MAX: u64 = 512 << 20;
 /// # Errors
 /// There is no such function, it is no upload, or its files cannot be read.
 pub(super) async fn uploaded(context: &Context, function: &str) -> Result<KubelessCode, CommandFailure> {
-    let path = function_path(function)?;
-    let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
+    let detail = context.detail(function).await?;
     let source = &detail.more.source;
     if !detail.more.uploaded {
         let message = format!(
@@ -34,16 +32,16 @@ pub(super) async fn uploaded(context: &Context, function: &str) -> Result<Kubele
         return Err(CommandFailure::new(Exit::NotAllowed, message)
             .help(format!("edit the file, and fnd notices: `fndctl edit {function}`")));
     }
-    if Format::of(source).is_none() {
+    let Some(format) = Format::of(source) else {
         let message = format!("`{function}` is an upload of one file, and Kubeless's command line deploys directories");
         return Err(CommandFailure::usage(message).help(format!(
             "upload it again with `fndctl deploy`, or `fndctl remove {function}` and `kubeless function deploy`"
         )));
-    }
+    };
     let (files, beside) = match archive(source, function) {
-        Ok(read) => read?,
+        Ok((content, beside)) => (content.unpacked(format)?, beside),
         // The files of uploads belong to fnd's user, so most callers may not read them.
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => shown(context, function, &path).await?,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => shown(context, function).await?,
         Err(error) => {
             let message = format!("failed to read `{source}`: {error}");
             return Err(CommandFailure::failed(message));
@@ -82,11 +80,7 @@ pub(super) async fn upload(
 }
 
 /// Reads an uploaded archive, and the manifest beside it.
-#[expect(
-    clippy::type_complexity,
-    reason = "an error of the file is looked at, one of its content is final"
-)]
-fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<WholeFile>, Option<Vec<u8>>), CommandFailure>> {
+fn archive(source: &str, function: &str) -> io::Result<(FetchedContent, Option<Vec<u8>>)> {
     let bytes = fs::read(source)?;
     let stem = function.rsplit('/').next().unwrap_or(function);
     let beside = match fs::read(Path::new(source).with_file_name(format!("{stem}.toml"))) {
@@ -97,32 +91,15 @@ fn archive(source: &str, function: &str) -> io::Result<Result<(Vec<WholeFile>, O
         name: source.to_owned(),
         bytes,
     };
-    // `of` has checked the suffix already.
-    let format = content.archive().unwrap_or(Format::Gzip);
-    Ok(content
-        .unpacked(format)
-        .map(|files| (files, beside))
-        .map_err(CommandFailure::from))
+    Ok((content, beside))
 }
 
 /// Returns the files of the newest release as the API shows them, which are texts only.
-async fn shown(
-    context: &Context,
-    function: &str,
-    path: &str,
-) -> Result<(Vec<WholeFile>, Option<Vec<u8>>), CommandFailure> {
+async fn shown(context: &Context, function: &str) -> Result<(Vec<WholeFile>, Option<Vec<u8>>), CommandFailure> {
     let list = releases::of(context, function).await?;
     // The archive on the disk is that of the newest release, so both ways read the same files.
-    let newest = list
-        .versions
-        .first()
-        .map(|release| release.version.hex())
-        .unwrap_or_default();
-    let reply = context
-        .client
-        .get(&format!("{path}/versions/{}/files", encode(&newest)))
-        .await?;
-    let release: ReleaseFiles = crate::output::parse(&reply.body)?;
+    let newest = list.versions.first().map(|release| release.version.hex());
+    let release = releases::files(context, function, &newest.unwrap_or_default()).await?;
     let (mut files, mut beside) = (Vec::new(), None);
     for file in release.files {
         let Some(text) = file.text else {

@@ -114,17 +114,14 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Noun::Topic(words) => Err(words.refused("topic")),
         Noun::Autoscale { verb } => autoscale::run(context, verb).await,
         Noun::GetServerConfig => {
-            let names = supported(&runtimes(context).await?);
-            context
-                .out
-                .line(&format!("Supported Runtimes are: {}", names.join(", ")))?;
+            let names = supported(&runtimes(context).await?).join(", ");
+            context.out.line(&format!("Supported Runtimes are: {names}"))?;
             Ok(Exit::Fine)
         }
         Noun::Completion { shell } => {
             let script = crate::completion_of(PROGRAM, &shell.to_string());
-            let script =
-                script.map_err(|error| CommandFailure::usage(format!("no completion for {shell}: {error}")))?;
-            context.out.raw(&script)?;
+            let refused = |error| CommandFailure::usage(format!("no completion for {shell}: {error}"));
+            context.out.raw(&script.map_err(refused)?)?;
             Ok(Exit::Fine)
         }
         Noun::Version(_) => versions::print(context).await,
@@ -136,19 +133,16 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 /// # Errors
 /// fnd does not answer.
 async fn runtimes(context: &Context) -> Result<Vec<RuntimeSummary>, CommandFailure> {
-    let reply = context.client.get("/v1/runtimes").await?;
-    let list: RuntimeList = crate::output::parse(&reply.body)?;
-    Ok(list.runtimes)
+    Ok(context.read::<RuntimeList>("/v1/runtimes").await?.runtimes)
 }
 
 /// Prints an object of Kubeless, as YAML unless JSON is wanted.
 fn print_object(context: &Context, object: &Value) -> Result<Exit, CommandFailure> {
-    let body = object.to_string();
-    match context.out.format {
-        Format::Json => context.out.json(body.as_bytes())?,
-        Format::Table | Format::Wide | Format::Yaml | Format::Name | Format::Raw => {
-            context.out.yaml(body.as_bytes())?;
-        }
+    let (body, out) = (object.to_string(), &context.out);
+    if out.format == Format::Json {
+        out.json(body.as_bytes())?;
+    } else {
+        out.yaml(body.as_bytes())?;
     }
     Ok(Exit::Fine)
 }
@@ -156,11 +150,10 @@ fn print_object(context: &Context, object: &Value) -> Result<Exit, CommandFailur
 /// Prints a list of objects: as a table, it has a column for each head, with the text of the key at the same place.
 fn print_rows(
     context: &Context,
-    rows: &Value,
+    rows: &[Value],
     (heads, keys): (&[&'static str], &[&str]),
-) -> Result<(), CommandFailure> {
-    let body = rows.to_string();
-    context.out.document(body.as_bytes(), |rows: &Vec<Value>, out| {
+) -> Result<Exit, CommandFailure> {
+    context.made(&rows, |out| {
         let mut table = TextTable::fixed(heads);
         for row in rows {
             let cells = keys.iter().map(|key| row[*key].as_str().unwrap_or_default());

@@ -1,6 +1,7 @@
 //! The options that several verbs of Kubeless have, and those that mean nothing on one machine: each of these is reported in
 //! one line.
 
+use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::CommandFailure;
 use crate::upload::is_only_for_root;
@@ -33,6 +34,17 @@ impl Namespace {
             ignored(context, &format!("--namespace {namespace}"));
         }
     }
+}
+
+/// A function.
+#[derive(Debug, clap::Args)]
+pub(super) struct NamedFunction {
+    /// Name of the function.
+    #[arg(value_name = "FUNCTION", add = candidates::functions())]
+    pub(super) function: String,
+
+    #[command(flatten)]
+    pub(super) namespace: Namespace,
 }
 
 /// Options of `deploy` and `update` that say how a cluster runs a function.
@@ -116,12 +128,10 @@ pub(super) struct Anything {
 impl Anything {
     /// Returns the failure that says what to use instead.
     pub(super) fn refused(&self, what: &str) -> CommandFailure {
-        let line: Vec<&str> = std::iter::once(what)
-            .chain(self.words.iter().map(String::as_str))
-            .collect();
-        CommandFailure::usage(format!("`kubeless {}`: fnd has no message system of its own", line.join(" "))).help(
-            "functions subscribe to events with `[[event]]`, and `fndctl emit TYPE -d DATA` publishes one (docs/cloudevents.md)",
-        )
+        let words = self.words.iter().map(|word| format!(" {word}")).collect::<String>();
+        let message = format!("`kubeless {what}{words}`: fnd has no message system of its own");
+        let help = "functions subscribe to events with `[[event]]`, and `fndctl emit TYPE -d DATA` publishes one (docs/cloudevents.md)";
+        CommandFailure::usage(message).help(help)
     }
 }
 

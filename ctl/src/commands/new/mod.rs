@@ -63,18 +63,15 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
             .map_err(|error| refused(&group, &error))?;
     }
     if let Some(other) = taken(&group, stem) {
-        let message = format!(
-            "`{}` exists: the function `{name}` would be there twice",
-            other.display()
-        );
+        let other = other.display();
+        let message = format!("`{other}` exists: the function `{name}` would be there twice");
         return Err(CommandFailure::usage(message).help("choose another name, or another directory with --dir"));
     }
     let code = group.join(format!("{stem}{}", template.suffix));
     let manifest = group.join(format!("{stem}.toml"));
     write(&code, template.code, if template.executable { 0o755 } else { 0o644 })?;
     write(&manifest, template.manifest, 0o644)?;
-    report(context, &name, template, &[code, manifest])?;
-    Ok(Exit::Fine)
+    report(context, &name, template, &[code, manifest])
 }
 
 fn runtimes() -> Vec<&'static str> {
@@ -90,20 +87,15 @@ fn template(runtime: &str, kind: Option<TemplateKind>) -> Result<&'static Templa
     wanted.ok_or_else(|| {
         let kinds: Vec<&str> = of_runtime().map(|template| template.kind.word()).collect();
         let kind = kind.map_or("", TemplateKind::word);
-        CommandFailure::usage(format!(
-            "there is no template for a function of kind `{kind}` in {runtime}"
-        ))
-        .help(format!("kinds of {runtime}: {}", kinds.join(", ")))
+        let message = format!("there is no template for a function of kind `{kind}` in {runtime}");
+        CommandFailure::usage(message).help(format!("kinds of {runtime}: {}", kinds.join(", ")))
     })
 }
 
 /// Returns a file or directory by which a function of that name exists already.
 fn taken(directory: &Path, stem: &str) -> Option<PathBuf> {
-    let directory = if directory.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        directory
-    };
+    let here = Some(Path::new(".")).filter(|_| directory.as_os_str().is_empty());
+    let directory = here.unwrap_or(directory);
     // If the directory cannot be read, the first write fails and says why.
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let mut taken: Vec<PathBuf> = entries
@@ -111,10 +103,8 @@ fn taken(directory: &Path, stem: &str) -> Option<PathBuf> {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             // An editor's copy of a file, such as `hello.py~`, is no function.
-            name == stem
-                || name
-                    .strip_prefix(stem)
-                    .is_some_and(|rest| rest.starts_with('.') && !rest.ends_with('~'))
+            let is_file = |rest: &str| rest.is_empty() || rest.starts_with('.') && !rest.ends_with('~');
+            name.strip_prefix(stem).is_some_and(is_file)
         })
         .map(|entry| directory.strip_prefix(".").unwrap_or(directory).join(entry.file_name()))
         .collect();
@@ -143,28 +133,20 @@ fn report(
     name: &FunctionName,
     template: &Template,
     files: &[PathBuf],
-) -> Result<(), CommandFailure> {
+) -> Result<Exit, CommandFailure> {
     let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let next = next(context, name, template, &files);
-    match context.out.format {
-        Format::Json | Format::Yaml => {
-            let kind = template.kind.word();
-            let document = serde_json::json!({
-                "function": name.as_str(), "runtime": template.runtime, "kind": kind, "files": files, "next": next,
-            });
-            let body = document.to_string();
-            if context.out.format == Format::Yaml {
-                return context.out.yaml(body.as_bytes());
-            }
-            context.out.line(&body)
+    let document = serde_json::json!({
+        "function": name.as_str(), "runtime": template.runtime, "kind": template.kind.word(), "files": files, "next": next,
+    });
+    context.made(&document, |out| {
+        if out.format == Format::Name {
+            return files.iter().try_for_each(|file| out.line(file));
         }
-        Format::Name => files.iter().try_for_each(|file| context.out.line(file)),
-        Format::Table | Format::Wide | Format::Raw => {
-            context.out.line(&format!("wrote {}", files.join(" and ")))?;
-            context.out.line("next:")?;
-            next.iter().try_for_each(|line| context.out.line(&format!("  {line}")))
-        }
-    }
+        out.line(&format!("wrote {}", files.join(" and ")))?;
+        out.line("next:")?;
+        next.iter().try_for_each(|line| out.line(&format!("  {line}")))
+    })
 }
 
 /// Returns the commands that come next: try it, then save it where fnd finds it.
@@ -177,13 +159,12 @@ fn next(context: &Context, name: &FunctionName, template: &Template, files: &[St
     let user = if context.user { " --user" } else { "" };
     let code = files.first().map(|file| quoted(file)).unwrap_or_default();
     let mut next = vec![format!("fndctl run {code}{payload}")];
-    let directory = LocalPlaces::of(context.user)
-        .ok()
-        .and_then(|places| places.functions.into_iter().next());
-    if let Some(directory) = directory.map(|directory| match name.as_str().split_once('/') {
-        Some((group, _)) => directory.join(group),
-        None => directory,
-    }) {
+    let places = LocalPlaces::of(context.user).ok();
+    if let Some(directory) = places.and_then(|places| places.functions.into_iter().next()) {
+        let directory = match name.as_str().split_once('/') {
+            Some((group, _)) => directory.join(group),
+            None => directory,
+        };
         // Both paths are resolved, since the directory may have been reached through a link.
         let is_there = files.first().and_then(|file| fs::canonicalize(file).ok());
         let is_there = is_there.is_some_and(|file| file.parent() == fs::canonicalize(&directory).ok().as_deref());

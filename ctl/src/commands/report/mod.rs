@@ -10,12 +10,11 @@ mod page;
 mod summary;
 
 use crate::common::filter::{Filter, RunFilter};
-use crate::context::{Context, Parameters};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::Format;
-use crate::output::parse;
 use crate::text::since;
-use fnd_core::api::{InvocationList, NodeStatus};
+use fnd_core::api::NodeStatus;
 use jiff::Timestamp;
 use summary::Report;
 
@@ -45,9 +44,8 @@ const MOST: u32 = 100_000;
 /// The daemon refuses a request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     if args.mail && context.out.format != Format::Table {
-        return Err(CommandFailure::usage(
-            "`--mail` prints a message: it has no `-o` and no `--jq`",
-        ));
+        let message = "`--mail` prints a message: it has no `-o` and no `--jq`";
+        return Err(CommandFailure::usage(message));
     }
     // Whole seconds are enough for people.
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
@@ -58,20 +56,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         ..Filter::default()
     };
     // A list of runs has their usage only on request. Otherwise each run would need a request of its own.
-    let mut wanted =
-        RunFilter::new(&filter, now)?.with(|parameters: &mut Parameters| parameters.add("usage", Some("1")));
-    let parts = |page: InvocationList| (page.invocations, page.next);
-    let runs = wanted.all(context, "/v1/invocations", parts).await?;
-    let node: NodeStatus = parse(&context.client.get("/v1/status").await?.body)?;
+    let mut wanted = RunFilter::new(&filter, now)?.with("usage", "1");
+    let runs = wanted.runs(context).await?;
+    let node: NodeStatus = context.read("/v1/status").await?;
     let mut report = Report::of(&node, &runs, &since, &now.to_string());
     report.is_cut = wanted.next.is_some();
     if args.mail {
         context.out.raw(mail::message(&report, now).as_bytes())?;
         return Ok(Exit::Fine);
     }
-    let body = serde_json::to_vec(&report).unwrap_or_default(); // numbers and texts
-    context.out.answer(&body, |report: &Report, out| {
-        let lines = page::lines(report, out.columns(), |text| out.instant(text));
+    context.made(&report, |out| {
+        let lines = page::lines(&report, out.columns(), |text| out.instant(text));
         lines.iter().try_for_each(|line| out.line(line))
     })
 }

@@ -1,6 +1,7 @@
 //! A report as lines for people: one screen, if not much went wrong.
 
 use super::summary::{FunctionSummary, Report, RunGroup};
+use crate::common::tables::{table, toned};
 use crate::output::{TextTable, Tone, escape, wrap};
 use crate::text::{duration, size};
 
@@ -22,12 +23,8 @@ pub(super) fn lines(report: &Report, columns: Option<u16>, instant: impl Fn(&str
     part(&mut lines, "FAILED", failed.lines(narrower), report.failures.len());
     messages(&mut lines, &report.failures, columns);
     not_run(&mut lines, report, columns);
-    part(
-        &mut lines,
-        "RUNS",
-        ran(&report.functions).lines(narrower),
-        report.functions.len(),
-    );
+    let ran = ran(&report.functions);
+    part(&mut lines, "RUNS", ran.lines(narrower), report.functions.len());
     lines.extend(most(&report.functions).iter().flat_map(|text| wrapped(text, columns)));
     lines
 }
@@ -45,20 +42,17 @@ fn part(lines: &mut Vec<String>, heading: &str, table: Vec<String>, rows: usize)
 }
 
 fn groups(groups: &[RunGroup]) -> TextTable {
-    let mut table = TextTable::new(&["FUNCTION", "REASON", "TIMES", "NEWEST"]);
-    for group in groups {
+    let heads = ["FUNCTION", "REASON", "TIMES", "NEWEST"];
+    let tone = |_: &RunGroup| Tone::Bad;
+    toned(heads, groups, tone, |group| {
         let id = group.id.get(group.id.len().saturating_sub(ID)..).unwrap_or_default();
-        table.row(
-            Tone::Bad,
-            [
-                group.function.clone(),
-                group.reason.clone(),
-                group.count.to_string(),
-                id.to_owned(),
-            ],
-        );
-    }
-    table
+        [
+            group.function.clone(),
+            group.reason.clone(),
+            group.count.to_string(),
+            id.to_owned(),
+        ]
+    })
 }
 
 /// Adds the newest message of each group, whole.
@@ -66,10 +60,8 @@ fn messages(lines: &mut Vec<String>, groups: &[RunGroup], columns: Option<u16>) 
     // Messages have lines of their own, since a table would cut them off.
     for group in groups.iter().take(ROWS).filter(|group| !group.message.is_empty()) {
         let message = escape(&group.message, false);
-        lines.extend(wrapped(
-            &format!("  {} {}: {message}", group.function, group.reason),
-            columns,
-        ));
+        let line = format!("  {} {}: {message}", group.function, group.reason);
+        lines.extend(wrapped(&line, columns));
     }
 }
 
@@ -80,35 +72,26 @@ fn wrapped(text: &str, columns: Option<u16>) -> Vec<String> {
 fn not_run(lines: &mut Vec<String>, report: &Report, columns: Option<u16>) {
     let mut found = Vec::new();
     for one in report.stopped.iter().take(ROWS) {
-        let why = if one.why.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", escape(&one.why, false))
-        };
-        found.push(format!("{} is {}{why}", one.function, one.state.as_str()));
+        let colon = if one.why.is_empty() { "" } else { ": " };
+        let (state, why) = (one.state.as_str(), escape(&one.why, false));
+        found.push(format!("{} is {state}{colon}{why}", one.function));
     }
     for skip in report.skips.iter().take(ROWS) {
         found.push(format!("{}: {} {}", skip.function, skip.count, skip.reason));
     }
     if !report.idle.is_empty() {
         let names: Vec<&str> = report.idle.iter().take(ROWS).map(String::as_str).collect();
-        let more = report.idle.len().saturating_sub(ROWS);
-        let more = if more == 0 {
-            String::new()
-        } else {
-            format!(" and {more} more")
+        let more = match report.idle.len().saturating_sub(ROWS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
         found.push(format!("no run: {}{more}", names.join(", ")));
     }
     if report.dead_letters > 0 {
         found.push(format!("dead letters: {} (fndctl dead-letters)", report.dead_letters));
     }
-    found.extend(
-        report
-            .problems
-            .iter()
-            .map(|problem| format!("problem: {}", escape(problem, false))),
-    );
+    let problems = report.problems.iter();
+    found.extend(problems.map(|problem| format!("problem: {}", escape(problem, false))));
     if !found.is_empty() {
         lines.extend([String::new(), "DID NOT RUN".to_owned()]);
         lines.extend(found.iter().flat_map(|text| wrapped(&format!("  {text}"), columns)));
@@ -116,22 +99,18 @@ fn not_run(lines: &mut Vec<String>, report: &Report, columns: Option<u16>) {
 }
 
 fn ran(functions: &[FunctionSummary]) -> TextTable {
-    let mut table = TextTable::new(&["FUNCTION", "RUNS", "FAILED", "SKIPPED", "TIME", "CPU", "MEMORY"]);
-    for function in functions {
-        table.row(
-            Tone::Plain,
-            [
-                function.function.clone(),
-                function.runs.to_string(),
-                function.failed.to_string(),
-                function.skipped.to_string(),
-                duration(Some(function.duration_ms)),
-                duration(function.cpu_ms),
-                size(function.memory_peak_bytes),
-            ],
-        );
-    }
-    table
+    let heads = ["FUNCTION", "RUNS", "FAILED", "SKIPPED", "TIME", "CPU", "MEMORY"];
+    table(heads, functions, |function| {
+        [
+            function.function.clone(),
+            function.runs.to_string(),
+            function.failed.to_string(),
+            function.skipped.to_string(),
+            duration(Some(function.duration_ms)),
+            duration(function.cpu_ms),
+            size(function.memory_peak_bytes),
+        ]
+    })
 }
 
 /// Returns which functions used most.
@@ -139,18 +118,12 @@ fn most(functions: &[FunctionSummary]) -> Option<String> {
     let cpu = functions.iter().filter(|one| one.cpu_ms.is_some());
     let cpu = cpu.max_by(|a, b| a.cpu_ms.unwrap_or(0.0).total_cmp(&b.cpu_ms.unwrap_or(0.0)))?;
     let memory = functions.iter().max_by_key(|one| one.memory_peak_bytes)?;
-    let time = functions
-        .iter()
-        .max_by(|a, b| a.duration_ms.total_cmp(&b.duration_ms))?;
-    Some(format!(
-        "  most CPU: {} {}; most memory: {} {}; most time: {} {}",
-        cpu.function,
-        duration(cpu.cpu_ms),
-        memory.function,
-        size(memory.memory_peak_bytes),
-        time.function,
-        duration(Some(time.duration_ms))
-    ))
+    let time = functions.iter();
+    let time = time.max_by(|a, b| a.duration_ms.total_cmp(&b.duration_ms))?;
+    let cpu = format!("{} {}", cpu.function, duration(cpu.cpu_ms));
+    let memory = format!("{} {}", memory.function, size(memory.memory_peak_bytes));
+    let time = format!("{} {}", time.function, duration(Some(time.duration_ms)));
+    Some(format!("  most CPU: {cpu}; most memory: {memory}; most time: {time}"))
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use fnd_core::records::outcome::RunState;
 use fnd_core::run::FunctionState;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A report, in the form of `-o json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Report {
     pub(super) node: String,
     pub(super) since: String,
@@ -43,7 +43,7 @@ pub(super) struct Report {
 }
 
 /// The runs of a function.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct FunctionSummary {
     pub(super) function: String,
     pub(super) runs: u64,
@@ -58,7 +58,7 @@ pub(super) struct FunctionSummary {
 }
 
 /// Runs of a function that ended alike.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct RunGroup {
     pub(super) function: String,
     pub(super) reason: String,
@@ -70,7 +70,7 @@ pub(super) struct RunGroup {
 }
 
 /// A function that does not run as it should.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Stopped {
     pub(super) function: String,
     pub(super) state: FunctionState,
@@ -85,10 +85,9 @@ impl Report {
         let could_run = |state| matches!(state, FunctionState::Ready | FunctionState::Running);
         let has_run = |name: &str| functions.iter().any(|function| function.function == name);
         // A service has no runs: it is up, or it is crash-looping.
-        let idle = node
-            .functions
-            .iter()
-            .filter(|one| could_run(one.state) && one.up_since.is_none());
+        let idle = node.functions.iter();
+        let idle = idle.filter(|one| could_run(one.state) && one.up_since.is_none());
+        let idle = idle.map(|one| one.function.to_string());
         let mut report = Self {
             node: node.node.clone(),
             since: since.to_owned(),
@@ -101,10 +100,7 @@ impl Report {
             skipped: count(&[RunState::Skipped]),
             unfinished: runs.iter().filter(|run| !run.state.is_final()).count() as u64,
             is_cut: false,
-            idle: idle
-                .map(|one| one.function.to_string())
-                .filter(|name| !has_run(name))
-                .collect(),
+            idle: idle.filter(|name| !has_run(name)).collect(),
             functions,
             failures: groups(runs, &[RunState::Failed, RunState::Interrupted]),
             skips: groups(runs, &[RunState::Skipped]),
@@ -123,12 +119,9 @@ impl Report {
             (_, 0) => format!("{runs}, none failed"),
             (_, failed) => format!("{failed} of {runs} failed"),
         }];
-        let broken = self
-            .stopped
-            .iter()
-            // Somebody has disabled these functions on purpose.
-            .filter(|one| one.state != FunctionState::Disabled)
-            .count();
+        // Somebody has disabled the other functions on purpose.
+        let broken = self.stopped.iter().filter(|one| one.state != FunctionState::Disabled);
+        let broken = broken.count();
         if broken > 0 {
             parts.push(counted(broken, "function does not work", "functions do not work"));
         }
@@ -181,16 +174,15 @@ fn groups(runs: &[InvocationView], states: &[RunState]) -> Vec<RunGroup> {
         let reason = run.reason.map(|reason| reason.to_string()).unwrap_or_default();
         let function = run.function.to_string();
         // The first one is the newest.
-        let group = groups
-            .entry((function.clone(), reason.clone()))
-            .or_insert_with(|| RunGroup {
-                function,
-                reason,
-                count: 0,
-                id: run.id.to_string(),
-                at: run.accepted_at.clone(),
-                message: run.message.clone(),
-            });
+        let group = groups.entry((function.clone(), reason.clone()));
+        let group = group.or_insert_with(|| RunGroup {
+            function,
+            reason,
+            count: 0,
+            id: run.id.to_string(),
+            at: run.accepted_at.clone(),
+            message: run.message.clone(),
+        });
         group.count += 1;
     }
     let mut groups: Vec<RunGroup> = groups.into_values().collect();

@@ -19,7 +19,6 @@ use crate::common::state_directory::lock;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
-use fnd_core::api::Changed;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -59,14 +58,10 @@ pub(crate) struct Args {
 /// fnd runs, something is there, the archive is no backup, or a file cannot be written.
 pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let mut places = LocalPlaces::of(context.user)?;
-    if let Some(config) = args.config {
-        places.config = config;
-    }
+    places.config = args.config.unwrap_or(places.config);
+    places.state = args.state.unwrap_or(places.state);
     if !args.functions.is_empty() {
         places.functions = args.functions;
-    }
-    if let Some(state) = args.state {
-        places.state = state;
     }
     // The uploads come after the options, since their directory lies in the state directory.
     places.add_uploads();
@@ -90,14 +85,7 @@ pub(crate) fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure>
     let count = write::write(&file, &roots, |bytes| progress.add(bytes))?;
     // The bar vanishes before the result is printed.
     drop(progress);
-    let state = Changed {
-        state: format!("restored {count} files and directories"),
-    };
-    let body = serde_json::to_vec(&state).unwrap_or_default(); // a text
-    context
-        .out
-        .document(&body, |changed: &Changed, out| out.remark(&changed.state))?;
-    Ok(Exit::Fine)
+    context.changed(format!("restored {count} files and directories"))
 }
 
 /// Returns whether a database is empty. A fresh installation has such databases, since fnd creates them at its first start.

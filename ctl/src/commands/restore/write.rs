@@ -92,14 +92,9 @@ fn directory(roots: &Roots, part: &Part, below: &[OsString]) -> io::Result<Owned
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
             Err(error) => return Err(error.into()),
         }
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        open = openat2(
-            &open,
-            name.as_os_str(),
-            OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-            how,
-        )?;
+        open = openat2(&open, name.as_os_str(), flags, Mode::empty(), how)?;
     }
     Ok(open)
 }
@@ -126,7 +121,7 @@ fn place_of_file(
     place: &EntryPlace,
     about: RestoreSummary,
 ) -> io::Result<(OwnedFd, OsString, RestoreSummary)> {
-    let about = of_uploads(roots, &place.part, about);
+    let mut about = of_uploads(roots, &place.part, about);
     if let Some((name, parents)) = place.below.split_last() {
         return Ok((directory(roots, &place.part, parents)?, name.clone(), about));
     }
@@ -134,7 +129,6 @@ fn place_of_file(
     let parent = path.parent().unwrap_or(Path::new("/"));
     let name = path.file_name().unwrap_or_default().to_owned();
     let directory = root(parent)?;
-    let mut about = about;
     match place.part {
         Part::Ledger | Part::State => {
             let owner = std::fs::metadata(parent)?;
@@ -149,8 +143,8 @@ fn place_of_file(
         Part::Config => {
             let mut kept = name.clone();
             kept.push(".before-restore");
-            if parent.join(&name).exists() {
-                std::fs::rename(parent.join(&name), parent.join(kept))?;
+            if path.exists() {
+                std::fs::rename(&path, parent.join(kept))?;
             }
         }
         Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home | Part::Uids => {}

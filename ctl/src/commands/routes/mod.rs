@@ -2,9 +2,11 @@
 
 mod test;
 
+use crate::common::tables::{bad_if, toned};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Output, TextTable, Tone};
+use crate::output::{TextTable, Tone};
+use crate::text::duration;
 use fnd_core::api::{RouteList, RouteView};
 
 #[derive(Debug, clap::Args)]
@@ -37,77 +39,37 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             out.table(&table(list))?;
         }
         if list.listen.is_empty() {
-            out.remark("the listener is off: set `listen` in `[http]` of fnd.toml, for example \"127.0.0.1:8080\"")?;
+            out.remark("the listener is off: set `listen` in `[http]` of fnd.toml, for example \"127.0.0.1:8080\"")
         } else {
-            out.remark(&format!("listening on {}", list.listen.join(", ")))?;
+            out.remark(&format!("listening on {}", list.listen.join(", ")))
         }
-        Ok(())
     })
 }
 
 fn table(list: &RouteList) -> TextTable {
-    let mut table = TextTable::new(&[
+    let heads = [
         "METHOD", "HOST", "PATH", "FUNCTION", "AUTH", "CALLS", "P50", "P99", "LAST",
-    ]);
-    for route in &list.routes {
-        // A status below 500 is no fault of the function.
-        let tone = match route.last_status {
-            Some(500..) => Tone::Bad,
-            _ => Tone::Plain,
-        };
-        table.row(
-            tone,
-            [
-                route.methods.join(","),
-                route.host.clone().unwrap_or_default(),
-                route.path.clone(),
-                route.function.to_string(),
-                route.auth.join(", "),
-                route.calls.to_string(),
-                crate::text::duration(route.p50_ms),
-                crate::text::duration(route.p99_ms),
-                route.last_status.map(|status| status.to_string()).unwrap_or_default(),
-            ],
-        );
-    }
+    ];
+    // A status below 500 is no fault of the function.
+    let tone = |route: &RouteView| bad_if(route.last_status.is_some_and(|status| status >= 500));
+    let mut table = toned(heads, &list.routes, tone, |route| {
+        [
+            route.methods.join(","),
+            route.host.clone().unwrap_or_default(),
+            route.path.clone(),
+            route.function.to_string(),
+            route.auth.join(", "),
+            route.calls.to_string(),
+            duration(route.p50_ms),
+            duration(route.p99_ms),
+            route.last_status.map(|status| status.to_string()).unwrap_or_default(),
+        ]
+    });
     if let Some(events) = &list.events {
-        let nothing = String::new;
-        table.row(
-            Tone::Plain,
-            [
-                "POST".to_owned(),
-                nothing(),
-                events.path.clone(),
-                // A function cannot have this name.
-                "(events)".to_owned(),
-                events.auth.join(", "),
-                nothing(),
-                nothing(),
-                nothing(),
-                nothing(),
-            ],
-        );
+        let auth = events.auth.join(", ");
+        // A function cannot have the name `(events)`.
+        let cells = ["POST", "", &events.path, "(events)", &auth, "", "", "", ""];
+        table.row(Tone::Plain, cells.map(str::to_owned));
     }
     table
-}
-
-/// Returns a route in one line.
-fn line(route: &RouteView) -> String {
-    let host = route.host.as_deref().unwrap_or_default();
-    format!(
-        "{} {host}{} of `{}`",
-        route.methods.join(","),
-        route.path,
-        route.function
-    )
-}
-
-/// Prints what was checked, one on each line.
-fn checks(out: &Output, title: &str, checks: &[fnd_core::api::CheckView]) -> Result<(), CommandFailure> {
-    for check in checks {
-        let holds = if check.holds { "holds" } else { "does not hold" };
-        let detail = out.printed(&check.detail);
-        out.wrapped(&format!("{title}: {} {holds}: {detail}", out.printed(&check.what)), 2)?;
-    }
-    Ok(())
 }

@@ -1,11 +1,11 @@
 //! `fndctl routes test`: what would become of a request.
 
-use super::{checks, line};
 use crate::client::request;
-use crate::common::payload;
+use crate::common::payload::{self, JSON};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use fnd_core::api::{RouteTest, RouteTestReport};
+use crate::output::{Output, parse};
+use fnd_core::api::{CheckView, RouteTest, RouteTestReport, RouteView};
 use hyper::Method;
 
 #[derive(Debug, clap::Args)]
@@ -44,11 +44,8 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .ok_or_else(|| CommandFailure::usage(format!("`-H {header}`: expected `Name: value`")))?;
         headers.push((name.trim().to_owned(), value.trim().to_owned()));
     }
-    let body = match &args.data {
-        Some(data) => payload::bytes(data)?,
-        None => Vec::new(),
-    };
-    let body = String::from_utf8(body)
+    let body = args.data.as_deref().map(payload::bytes).transpose()?;
+    let body = String::from_utf8(body.unwrap_or_default())
         .map_err(|_| CommandFailure::usage("the body is not UTF-8, which this verb cannot send"))?;
     let test = RouteTest {
         method: args.method,
@@ -59,16 +56,12 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     };
     let body = serde_json::to_vec(&test)
         .map_err(|error| CommandFailure::usage(format!("the request cannot be sent: {error}")))?;
-    let json = [("content-type".to_owned(), "application/json".to_owned())];
+    let json = [("content-type".to_owned(), JSON.to_owned())];
     let request = request(Method::POST, "/v1/routes/test", &json, body.into())?;
     let reply = context.client.send(request).await?;
-    let runs = |report: &RouteTestReport| matches!(report.status, None | Some(202));
-    let mut exit = Exit::Fine;
-    if let Ok(report) = crate::output::parse::<RouteTestReport>(&reply.body)
-        && !runs(&report)
-    {
-        exit = Exit::FunctionFailed;
-    }
+    // A document is printed as it is, also if this fndctl cannot read it.
+    let report = parse::<RouteTestReport>(&reply.body).ok();
+    let runs = report.is_none_or(|report| matches!(report.status, None | Some(202)));
     context.out.document(&reply.body, |report: &RouteTestReport, out| {
         if let Some(route) = &report.route {
             out.line(&format!("route: {}", line(route)))?;
@@ -84,5 +77,22 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         let status = report.status.map(|status| format!("{status}: ")).unwrap_or_default();
         out.line(&format!("{status}{}", report.verdict))
     })?;
-    Ok(exit)
+    Ok(if runs { Exit::Fine } else { Exit::FunctionFailed })
+}
+
+/// Returns a route in one line.
+fn line(route: &RouteView) -> String {
+    let host = route.host.as_deref().unwrap_or_default();
+    let methods = route.methods.join(",");
+    format!("{methods} {host}{} of `{}`", route.path, route.function)
+}
+
+/// Prints what was checked, one on each line.
+fn checks(out: &Output, title: &str, checks: &[CheckView]) -> Result<(), CommandFailure> {
+    for check in checks {
+        let holds = if check.holds { "holds" } else { "does not hold" };
+        let detail = out.printed(&check.detail);
+        out.wrapped(&format!("{title}: {} {holds}: {detail}", out.printed(&check.what)), 2)?;
+    }
+    Ok(())
 }

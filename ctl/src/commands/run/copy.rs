@@ -55,10 +55,8 @@ pub(super) fn function(subject: &RunSubject, wanted: &RunNeeds, to: &Path) -> Re
             (code, to.join(format!("{}.toml", subject.name())))
         }
     };
-    let own = subject
-        .sidecar
-        .clone()
-        .or_else(|| Some(manifest.clone()).filter(|inside| inside.exists()));
+    let inside = || Some(manifest.clone()).filter(|inside| inside.exists());
+    let own = subject.sidecar.clone().or_else(inside);
     let text = match &own {
         Some(own) => fs::read_to_string(own),
         None => block(&entry),
@@ -93,21 +91,15 @@ fn blank_block(code: &Path) -> io::Result<()> {
     let mut prefix: Option<&[u8]> = None;
     let manifest = inline::block("", &bytes).ok().flatten();
     let own: BTreeSet<u32> = manifest.iter().flat_map(Source::numbers).collect();
+    let is_prefix = |open: &&[u8]| inline::PREFIXES.iter().any(|prefix| prefix.as_bytes() == *open);
     for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
         let bare = line.trim_ascii_end();
-        if let Some(open) = prefix {
+        let begins = bare.strip_suffix(b" /// fnd").filter(is_prefix);
+        if let Some(open) = prefix.or(begins) {
             result.extend_from_slice(open);
             result.push(b'\n');
-            if bare.strip_prefix(open) == Some(b" ///") {
-                prefix = None;
-            }
-        } else if let Some(open) = bare
-            .strip_suffix(b" /// fnd")
-            .filter(|open| inline::PREFIXES.iter().any(|prefix| prefix.as_bytes() == *open))
-        {
-            prefix = Some(open);
-            result.extend_from_slice(open);
-            result.push(b'\n');
+            let ends = prefix.is_some() && bare.strip_prefix(open) == Some(b" ///");
+            prefix = Some(open).filter(|_| !ends);
         } else if own.contains(&number) {
             result.extend_from_slice(b"#\n");
         } else {
@@ -148,16 +140,16 @@ const TABLES: [&str; 5] = ["build", "defaults", "sizes", "runtimes", "users"];
 /// # Errors
 /// It cannot be written.
 pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, CommandFailure> {
-    let conf_d = from.with_file_name("conf.d");
-    let mut more: Vec<PathBuf> = fs::read_dir(conf_d)
-        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
-        .unwrap_or_default();
+    let entries = fs::read_dir(from.with_file_name("conf.d")).into_iter().flatten();
+    let mut more: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     more.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     more.sort();
     let directory = to.with_file_name("conf.d");
-    let write =
-        |path: PathBuf, table: &Table| fs::write(&path, table.to_string()).map_err(|error| failed(&path, &error));
     fs::create_dir(&directory).map_err(|error| failed(&directory, &error))?;
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::write(&path, text).map_err(|error| failed(&path, &error))
+    };
     let (mut without, mut has_nats) = (Vec::new(), false);
     for (number, path) in [from.to_path_buf()].iter().chain(&more).enumerate() {
         let text = fs::read_to_string(path).unwrap_or_default(); // judged before, or not there
@@ -168,31 +160,22 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
         // Secrets stay with the installed fnd: a private one has none, so its configuration must not name them.
         if let Some(Value::Array(secrets)) = build.and_then(|build| build.remove("secrets")) {
             // A later file replaces the list of an earlier one.
-            without = secrets
-                .iter()
-                .filter_map(|name| Some(name.as_str()?.to_owned()))
-                .collect();
+            let names = secrets.iter().filter_map(Value::as_str);
+            without = names.map(str::to_owned).collect();
         }
         // The numbers keep the order of the files, since later ones win.
-        write(directory.join(format!("{number:04}.toml")), &table)?;
+        write(&format!("{number:04}.toml"), &table.to_string())?;
     }
-    let mut own = Table::new();
     // fnd refuses users that another running fnd has, so each process id has a range of its own.
     let first = FIRST_USER + i64::from(std::process::id()) * USERS;
-    let range: Vec<Value> = vec![first.into(), (first + USERS - 1).into()];
-    own.insert(
-        "users".to_owned(),
-        Table::from_iter([("range".to_owned(), range.into())]).into(),
-    );
+    let mut own = format!("[users]\nrange = [{first}, {}]\n", first + USERS - 1);
     if has_nats {
         // A manifest with `[[nats]]` is refused without servers. Nobody listens at this address: the messages are for the installed
         // fnd, and a private one must not take them.
-        let servers = Table::from_iter([("servers".to_owned(), "nats://127.0.0.1:1".into())]);
-        let events = Table::from_iter([("nats".to_owned(), servers.into())]);
-        own.insert("events".to_owned(), events.into());
+        own.push_str("[events.nats]\nservers = \"nats://127.0.0.1:1\"\n");
     }
     // The last file wins: no file of the person replaces these users.
-    write(directory.join("9999.toml"), &own)?;
+    write("9999.toml", &own)?;
     Ok(without)
 }
 

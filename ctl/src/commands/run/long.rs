@@ -3,6 +3,7 @@
 use super::private::Private;
 use super::subject::RunSubject;
 use crate::client::{BodyPieces, encode};
+use crate::common::answers::next;
 use crate::common::event_words;
 use crate::context::Parameters;
 use crate::exit::{CommandFailure, Exit};
@@ -49,7 +50,7 @@ impl ShownProgress {
         loop {
             tokio::select! {
                 // Cancel-safe: a part of a line that was read is kept for the next call.
-                line = self.lines.line() => match line? {
+                line = next(&mut self.lines) => match line? {
                     Some(line) => show(private, &line)?,
                     None => return Ok(Exit::Fine),
                 },
@@ -67,7 +68,7 @@ impl ShownProgress {
     /// Shows what the function still prints while it is stopped, until fnd has ended.
     pub(super) async fn until_the_end(&mut self, private: &Private) {
         // An error is the end of fnd, too.
-        while let Ok(Some(line)) = self.lines.line().await {
+        while let Ok(Some(line)) = next(&mut self.lines).await {
             if show(private, &line).is_err() {
                 return;
             }
@@ -75,21 +76,9 @@ impl ShownProgress {
     }
 }
 
-fn show(private: &Private, line: &[u8]) -> Result<(), CommandFailure> {
-    let Ok(line) = serde_json::from_slice::<LogLine>(line) else {
-        return Ok(());
-    };
+fn show(private: &Private, line: &LogLine) -> Result<(), CommandFailure> {
     let out = &private.context.out;
     out.line(&private.text_of_the_person(&out.printed(&line.text)))
-}
-
-async fn next(events: &mut BodyPieces) -> Result<Option<StreamEvent>, CommandFailure> {
-    while let Some(line) = events.line().await? {
-        if let Ok(event) = serde_json::from_slice(&line) {
-            return Ok(Some(event));
-        }
-    }
-    Ok(None)
 }
 
 /// Returns the words of an event, unless all is well.

@@ -19,15 +19,16 @@ mod unpacked;
 mod wait;
 
 use crate::client::request;
+use crate::common::answers::diagnostics;
 use crate::common::payload::PayloadArgument;
 use crate::common::results::follow;
 use crate::common::waiting::reporting;
-use crate::context::Context;
+use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::text::span;
-use fnd_core::api::{FunctionDetail, LAYERS, NodeStatus};
+use fnd_core::api::{LAYERS, NodeStatus};
 use fnd_core::run::FunctionState;
-use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use fnd_manifest::diagnostic::Colour;
 use fnd_manifest::function::Mode;
 use fnd_manifest::function::sandbox::Profile;
 use fnd_wire::units::print_duration;
@@ -154,10 +155,10 @@ fn payload(context: &Context, args: &Args, subject: &RunSubject) -> Result<Optio
         Mode::Script | Mode::Handler => args.payload.read(context, false),
         // Standard input is a payload only of what runs and ends.
         Mode::Http if args.payload.is_given() => args.payload.read(context, false),
-        Mode::Service if args.payload.is_given() => Err(CommandFailure::usage(
-            "a service is never invoked, so it gets no payload",
-        )
-        .help(format!("fndctl run {}", args.file.display()))),
+        Mode::Service if args.payload.is_given() => {
+            let message = "a service is never invoked, so it gets no payload";
+            Err(CommandFailure::usage(message).help(format!("fndctl run {}", args.file.display())))
+        }
         Mode::Http | Mode::Service => Ok(None),
     }
 }
@@ -214,39 +215,26 @@ async fn perform(
     install(private, subject, wanted.again).await?;
     check(private, subject, wanted.again).await?;
     if let Some(shown) = shown {
-        return shown
-            .insert(ShownProgress::open(private, subject).await?)
-            .run(private)
-            .await;
+        let shown = shown.insert(ShownProgress::open(private, subject).await?);
+        return shown.run(private).await;
     }
     // The run is queued: so its id is known at once, and its output can be followed.
-    let path = format!("{}/invocations", crate::context::function_path(subject.name())?);
-    let (headers, body) = match &wanted.payload {
-        Some((bytes, media_type)) => {
-            let header = ("Content-Type".to_owned(), (*media_type).to_owned());
-            (vec![header], Bytes::from(bytes.clone()))
-        }
-        None => (Vec::new(), Bytes::new()),
-    };
-    let request = request(Method::POST, &path, &headers, body)?;
-    reporting(
-        context,
-        subject.name(),
-        follow(context, request, |line| private.text_of_the_person(line)),
-    )
-    .await
+    let path = format!("{}/invocations", function_path(subject.name())?);
+    let (bytes, media_type) = wanted.payload.clone().unzip();
+    let header = media_type.map(|media_type| ("Content-Type".to_owned(), media_type.to_owned()));
+    let body = Bytes::from(bytes.unwrap_or_default());
+    let request = request(Method::POST, &path, header.as_slice(), body)?;
+    let followed = follow(context, request, |line| private.text_of_the_person(line));
+    reporting(context, subject.name(), followed).await
 }
 
 /// Waits until the packages of the function are installed.
 async fn install(private: &Private, subject: &RunSubject, again: bool) -> Result<(), CommandFailure> {
     let client = &private.context.client;
-    let path = crate::context::function_path(subject.name())?;
+    let path = function_path(subject.name())?;
     // A function that does not exist is told later, with the reason.
-    let Ok(reply) = client.get(&path).await else {
-        return Ok(());
-    };
-    let detail: FunctionDetail = crate::output::parse(&reply.body)?;
-    if detail.status.state != FunctionState::Building {
+    let detail = private.context.detail(subject.name()).await;
+    if !detail.is_ok_and(|detail| detail.status.state == FunctionState::Building) {
         return Ok(());
     }
     private.context.out.progress("installing its packages");
@@ -266,58 +254,43 @@ const ALWAYS: [&str; 2] = ["memory", "pids"];
 /// Reports the limits that cannot be enforced here, and refuses a function that fnd refuses.
 async fn check(private: &Private, subject: &RunSubject, again: bool) -> Result<(), CommandFailure> {
     let context = &private.context;
-    let status: NodeStatus = crate::output::parse(&context.client.get("/v1/status").await?.body)?;
+    let status: NodeStatus = context.read("/v1/status").await?;
     // Only limits matter that the manifest sets, or that every function has.
     let matters =
         |limit: &&str| subject.manifest.limits.asked.iter().any(|asked| asked == limit) || ALWAYS.contains(limit);
     let limits: Vec<&str> = status.not_enforced.keys().map(String::as_str).filter(matters).collect();
     if !limits.is_empty() && !again {
-        let help = if rustix::process::geteuid().is_root() {
-            ""
-        } else {
-            "; `sudo fndctl run` can enforce them"
+        let help = match rustix::process::geteuid().is_root() {
+            true => "",
+            false => "; `sudo fndctl run` can enforce them",
         };
+        let limits = limits.join(", ");
         context
             .out
-            .aside(&format!("limits without effect here: {}{help}", limits.join(", ")));
+            .aside(&format!("limits without effect here: {limits}{help}"));
     }
-    let lacking: Vec<&str> = LAYERS
-        .into_iter()
-        .filter(|layer| status.not_enforced.contains_key(*layer))
-        .collect();
+    let lacks = |layer: &&str| status.not_enforced.contains_key(*layer);
+    let lacking: Vec<&str> = LAYERS.into_iter().filter(lacks).collect();
     if !lacking.is_empty() && !again && subject.manifest.sandbox.profile != Profile::Off {
         let layers = lacking.join(", ");
         context.out.aside(&format!(
             "the sandbox is incomplete here, without: {layers}; `sudo fndctl run` has all of it"
         ));
     }
-    let Some(function) = status
-        .functions
-        .iter()
-        .find(|function| function.function.as_str() == subject.name())
-    else {
-        let problems = status.problems.join("; ");
-        return Err(CommandFailure::new(
-            Exit::InvalidManifest,
-            format!("fnd refuses it: {problems}"),
-        ));
+    let mut functions = status.functions.iter();
+    let Some(function) = functions.find(|function| function.function.as_str() == subject.name()) else {
+        let message = format!("fnd refuses it: {}", status.problems.join("; "));
+        return Err(CommandFailure::new(Exit::InvalidManifest, message));
     };
     if function.state != FunctionState::Invalid {
         return Ok(());
     }
-    let path = crate::context::function_path(subject.name())?;
-    let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
-    let diagnostics = detail.more.diagnostics.into_iter();
-    let diagnostics = diagnostics.filter_map(|diagnostic| serde_json::from_value::<Diagnostic>(diagnostic).ok());
-    let diagnostics: Vec<Diagnostic> = diagnostics
-        .map(|diagnostic| private.of_the_person(diagnostic))
-        .collect();
-    for diagnostic in &diagnostics {
+    let diagnostics = diagnostics(&context.detail(subject.name()).await?);
+    let why = function.error.as_deref().filter(|_| diagnostics.is_empty());
+    for diagnostic in diagnostics {
+        let diagnostic = private.of_the_person(diagnostic);
         context.out.aside(&diagnostic.render(Colour::Plain));
     }
-    let why = function.error.clone().filter(|_| diagnostics.is_empty());
-    Err(CommandFailure::new(
-        Exit::InvalidManifest,
-        why.unwrap_or_else(|| "the function is invalid".to_owned()),
-    ))
+    let why = why.unwrap_or("the function is invalid");
+    Err(CommandFailure::new(Exit::InvalidManifest, why))
 }

@@ -41,35 +41,31 @@ impl Private {
         };
         // Functions of an fnd of root have users of their own, and reach their code through this directory.
         let mode = fs::Permissions::from_mode(0o711);
-        let root = tempfile::Builder::new()
-            .prefix("fnd-run-")
-            .permissions(mode)
-            .tempdir()
-            .map_err(failed)?;
+        let mut builder = tempfile::Builder::new();
+        let root = builder.prefix("fnd-run-").permissions(mode).tempdir().map_err(failed)?;
         let at = |name: &str| root.path().join(name);
-        fs::create_dir(at("functions")).map_err(failed)?;
-        copy::function(subject, wanted, &at("functions"))?;
-        fs::create_dir(at("config")).map_err(failed)?;
-        let without = copy::configuration(&subject.config, &at("config/fnd.toml"))?;
-        for directory in ["functions", "config"] {
-            copy::make_ready(&at(directory)).map_err(failed)?;
+        let (functions, config) = (at("functions"), at("config"));
+        fs::create_dir(&functions).map_err(failed)?;
+        copy::function(subject, wanted, &functions)?;
+        fs::create_dir(&config).map_err(failed)?;
+        let without = copy::configuration(&subject.config, &config.join("fnd.toml"))?;
+        for directory in [&functions, &config] {
+            copy::make_ready(directory).map_err(failed)?;
         }
         // A script or a handler has ended by then, or the person has asked for its end.
         let grace = match subject.mode() {
             Mode::Http | Mode::Service => subject.manifest.limits.grace,
             Mode::Script | Mode::Handler => Duration::ZERO,
         };
-        let beside = subject.beside().display().to_string();
-        let person = if beside == "." {
-            String::new()
-        } else {
-            format!("{beside}/")
+        let person = match subject.beside().display().to_string().as_str() {
+            "." => String::new(),
+            beside => format!("{beside}/"),
         };
-        let inside = if subject.is_directory() {
-            format!("{}/", subject.code.display())
-        } else {
-            person.clone()
+        let inside = match subject.is_directory() {
+            true => format!("{}/", subject.code.display()),
+            false => person.clone(),
         };
+        let versions = at("state/versions").join(subject.name());
         let socket = at("run/control.sock");
         let private = Self {
             context: Context {
@@ -81,11 +77,8 @@ impl Private {
             socket,
             without,
             names: [
-                (format!("{}/", at("functions").display()), person),
-                (
-                    format!("{}/", at("state/versions").join(subject.name()).display()),
-                    inside,
-                ),
+                (format!("{}/", functions.display()), person),
+                (format!("{}/", versions.display()), inside),
             ],
         };
         Ok((PrivateProcess::start(context, root, grace)?, private))

@@ -38,10 +38,8 @@ impl PrivateProcess {
     /// There is no fnd, or it cannot be started.
     pub(super) fn start(context: &Context, root: TempDir, grace: Duration) -> Result<Self, CommandFailure> {
         let program = local::fnd()?;
-        Self::start_program(&program, context, root, grace).map_err(|error| {
-            let message = format!("failed to start `{}`: {error}", program.display());
-            CommandFailure::failed(message)
-        })
+        let started = Self::start_program(&program, context, root, grace);
+        started.map_err(|error| CommandFailure::failed(format!("failed to start `{}`: {error}", program.display())))
     }
 
     fn start_program(program: &Path, context: &Context, root: TempDir, grace: Duration) -> io::Result<Self> {
@@ -66,19 +64,13 @@ impl PrivateProcess {
         }
         // An installed fnd has few variables. With those of the person, functions could behave otherwise than there.
         let kept = ["PATH", "HOME", "TZ", "XDG_DATA_HOME", "FND_RUNTIMES", "FND_LOG"];
-        command
-            .env_clear()
-            .envs(kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        let kept = kept.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.env_clear().envs(kept);
         // If fnd fails at its start, its log becomes the text of a message: no colours.
         command.env("NOTIFY_SOCKET", at("reports")).env("NO_COLOR", "1");
-        let err = log.try_clone()?;
-        // A group of its own: Ctrl-C ends fndctl, which stops fnd in order.
-        command
-            .stdin(Stdio::piped())
-            .stdout(log)
-            .stderr(err)
-            .process_group(0)
-            .kill_on_drop(true);
+        command.stdin(Stdio::piped()).stderr(log.try_clone()?).stdout(log);
+        // fnd gets a process group of its own. So Ctrl-C reaches only fndctl, which then stops fnd in order.
+        command.process_group(0).kill_on_drop(true);
         let mut child = command.spawn()?;
         let input = child.stdin.take(); // `wait` would close it
         Ok(Self {

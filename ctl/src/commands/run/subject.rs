@@ -9,7 +9,7 @@ use fnd_manifest::function::{Manifest, Mode};
 use fnd_wire::archive::Format;
 use std::path::{Path, PathBuf};
 
-/// A valid function.
+/// The function that `fndctl run` runs: judged, and valid.
 #[derive(Debug)]
 pub(super) struct RunSubject {
     name: String,
@@ -44,34 +44,25 @@ impl RunSubject {
             context.out.aside(&diagnostic.render(Colour::Plain));
         }
         if problems.iter().any(Diagnostic::is_error) {
-            return Err(CommandFailure::new(
-                Exit::InvalidManifest,
-                format!("`{}` does not run", path.display()),
-            ));
+            let message = format!("`{}` does not run", path.display());
+            return Err(CommandFailure::new(Exit::InvalidManifest, message));
         }
-        let (mut verdicts, files) = checked
-            .map(|checked| (checked.verdicts, checked.files))
-            .unwrap_or_default();
+        let checked = checked.map(|checked| (checked.verdicts, checked.files));
+        let (mut verdicts, files) = checked.unwrap_or_default();
         // A directory of functions has several verdicts, and `run` needs one function.
         let (Some(verdict), true) = (verdicts.pop(), verdicts.is_empty()) else {
             let message = format!("`{}` is not one function", path.display());
             return Err(CommandFailure::usage(message)
                 .help("name the file of a function, or a directory with a `function.toml`"));
         };
-        let manifest = verdict
-            .manifest
-            .ok_or_else(|| CommandFailure::new(Exit::InvalidManifest, "it has no manifest"))?;
+        let none = || CommandFailure::new(Exit::InvalidManifest, "it has no manifest");
+        let manifest = verdict.manifest.ok_or_else(none)?;
         // A person may name the manifest in a directory, and means the directory.
-        let directory = path
-            .parent()
-            .filter(|_| path.ends_with("function.toml"))
-            .unwrap_or(path);
-        let is_directory = path.is_dir() || path.ends_with("function.toml");
+        let inside = path.parent().filter(|_| path.ends_with("function.toml"));
         let mut files = files.into_iter().map(PathBuf::from);
-        let (code, sidecar) = if is_directory {
-            (directory.to_path_buf(), Some(directory.join("function.toml")))
-        } else {
-            (files.next().unwrap_or_else(|| path.clone()), files.next())
+        let (code, sidecar) = match inside.or(Some(path.as_path()).filter(|path| path.is_dir())) {
+            Some(directory) => (directory.to_path_buf(), Some(directory.join("function.toml"))),
+            None => (files.next().unwrap_or_else(|| path.clone()), files.next()),
         };
         Ok(Self {
             name: verdict.function.to_string(),

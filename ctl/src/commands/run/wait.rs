@@ -24,9 +24,8 @@ impl WaitStop {
     /// The kernel refuses.
     pub(super) fn new() -> Result<Self, CommandFailure> {
         // A terminal that is closed sends SIGHUP. The private fnd must end then, too.
-        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]);
-        let signals =
-            signals.map_err(|error| CommandFailure::usage(format!("failed to watch for signals: {error}")))?;
+        let failed = |error| CommandFailure::usage(format!("failed to watch for signals: {error}"));
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(failed)?;
         Ok(Self { signals, asked: false })
     }
 
@@ -84,12 +83,11 @@ impl WaitChanges {
             }
         };
         let mut watcher = notify::recommended_watcher(handler).map_err(|error| failed(&error))?;
-        let (path, depth) = if is_directory {
-            (absolute(&subject.code)?, RecursiveMode::Recursive)
-        } else {
-            (absolute(&beside)?, RecursiveMode::NonRecursive)
+        let (path, depth) = match is_directory {
+            true => (&subject.code, RecursiveMode::Recursive),
+            false => (&beside, RecursiveMode::NonRecursive),
         };
-        watcher.watch(&path, depth).map_err(|error| failed(&error))?;
+        watcher.watch(&absolute(path)?, depth).map_err(|error| failed(&error))?;
         Ok(Self {
             changes,
             is_new: false,

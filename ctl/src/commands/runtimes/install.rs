@@ -1,11 +1,12 @@
 //! `fndctl runtimes install|remove|list`: installs interpreters; needs no daemon.
 
+use crate::common::tables::table;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::interpreters::{Downloads, InstalledFiles, KnownInterpreter, Registry, ids, known, unpack, version};
 use crate::local::LocalPlaces;
-use crate::output::{TextTable, Tone};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -84,14 +85,8 @@ pub(crate) struct List {
     place: InterpretersPlace,
 }
 
-/// The interpreters of a list.
-#[derive(Debug, Serialize, Deserialize)]
-struct Interpreters {
-    interpreters: Vec<Interpreter>,
-}
-
 /// One version of an interpreter.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct Interpreter {
     id: String,
     version: String,
@@ -110,14 +105,9 @@ pub(crate) async fn run(context: &Context, verb: InterpretersVerb) -> Result<Exi
             let installed = InstalledFiles::new(&top(context, &args.place)?, known);
             let version = install(context, &args, known, &installed)?;
             configure(context, known, &installed, &args.place)?;
-            let shown = installed.program().display().to_string();
-            print(
-                context,
-                known,
-                &installed,
-                &version,
-                &format!("{} {version} is installed: {shown}", known.id),
-            )?;
+            let (id, shown) = (known.id, installed.program());
+            let line = format!("{id} {version} is installed: {}", shown.display());
+            context.made(&one(known, &installed, &version), |out| out.line(&line))?;
         }
         InterpretersVerb::Remove(args) => {
             let known = known(&args.id)?;
@@ -125,13 +115,8 @@ pub(crate) async fn run(context: &Context, verb: InterpretersVerb) -> Result<Exi
             let removed = installed.remove(args.version.as_deref())?;
             configure(context, known, &installed, &args.place)?;
             for version in removed {
-                print(
-                    context,
-                    known,
-                    &installed,
-                    &version,
-                    &format!("{} {version} is removed", known.id),
-                )?;
+                let line = format!("{} {version} is removed", known.id);
+                context.made(&one(known, &installed, &version), |out| out.line(&line))?;
             }
         }
         InterpretersVerb::List(args) => return list(context, &args),
@@ -143,10 +128,8 @@ pub(crate) async fn run(context: &Context, verb: InterpretersVerb) -> Result<Exi
             Exit::NotAllowed => "an administrator has to run it: sudo fndctl reload",
             _ => "fndctl reload says more",
         };
-        context.out.aside(&format!(
-            "fnd did not read its files again: {}; {help}",
-            failure.message
-        ));
+        let text = format!("fnd did not read its files again: {}; {help}", failure.message);
+        context.out.aside(&text);
     }
     Ok(Exit::Fine)
 }
@@ -167,16 +150,12 @@ fn install(
     known: &'static KnownInterpreter,
     installed: &InstalledFiles,
 ) -> Result<String, CommandFailure> {
-    // With `--file` the configuration of the registry is not read at all.
-    let downloads = || {
-        let registry = Registry::of_machine(known, args.registry.as_deref());
-        Downloads::new(registry, known)
-    };
     let wanted = args.version.as_deref().map(version).transpose()?;
     let found = match &args.file {
+        // The configuration of the registry is not read at all.
         Some(_) => None,
         None => {
-            let downloads = downloads();
+            let downloads = downloads(known, args.registry.as_deref());
             Some((downloads.find(wanted)?, downloads))
         }
     };
@@ -197,21 +176,16 @@ fn install(
             // A line for each tenth is enough: a line for each piece would fill the terminal.
             if now > tenths {
                 tenths = now;
-                let mebibytes = done >> 20;
-                context
-                    .out
-                    .progress(&format!("{} {}: {now}0 %, {mebibytes} MiB", known.id, release.version));
+                let (id, version, mebibytes) = (known.id, &release.version, done >> 20);
+                let text = format!("{id} {version}: {now}0 %, {mebibytes} MiB");
+                context.out.progress(&text);
             }
         })?;
         let version = unpack(&package, known, &program)?;
         // The version becomes the name of a directory and is shown to people, so the package must really have it.
         if version != release.version {
-            let message = format!(
-                "the package of {} {} is version {}",
-                known.id,
-                release.version,
-                version.escape_debug()
-            );
+            let (id, wanted, found) = (known.id, &release.version, version.escape_debug());
+            let message = format!("the package of {id} {wanted} is version {found}");
             return Err(CommandFailure::failed(message));
         }
         drop(fs::remove_file(package)); // if it stays, it only takes room
@@ -241,19 +215,16 @@ fn configure(
     let path = directory.join(format!("interpreter-{}.toml", known.id));
     // A JSON string is written as a basic string of TOML is.
     let program = serde_json::Value::from(installed.program().display().to_string());
+    let id = known.id;
     let text = format!(
-        "# Written by `fndctl --user runtimes install {id}`, removed by `remove`.\n[runtimes.{id}]\ninterpreters = {{ \"default\" = {program} }}\n",
-        id = known.id
+        "# Written by `fndctl --user runtimes install {id}`, removed by `remove`.\n[runtimes.{id}]\ninterpreters = {{ \"default\" = {program} }}\n"
     );
     let done = if installed.current().is_some() {
         fs::create_dir_all(&directory).and_then(|()| fs::write(&path, text))
     } else {
-        fs::remove_file(&path).or_else(|error| {
-            if error.kind() == std::io::ErrorKind::NotFound {
-                Ok(())
-            } else {
-                Err(error)
-            }
+        fs::remove_file(&path).or_else(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
         })
     };
     done.map_err(|error| CommandFailure::failed(format!("failed to change `{}`: {error}", path.display())))
@@ -269,30 +240,20 @@ fn one(known: &KnownInterpreter, installed: &InstalledFiles, version: &str) -> I
     }
 }
 
-fn print(
-    context: &Context,
-    known: &KnownInterpreter,
-    installed: &InstalledFiles,
-    version: &str,
-    line: &str,
-) -> Result<(), CommandFailure> {
-    let body = serde_json::to_vec(&one(known, installed, version)).unwrap_or_default();
-    context.out.document(&body, |_: &Interpreter, out| out.line(line))
+fn downloads(known: &'static KnownInterpreter, registry: Option<&str>) -> Downloads {
+    Downloads::new(Registry::of_machine(known, registry), known)
 }
-
 fn list(context: &Context, args: &List) -> Result<Exit, CommandFailure> {
     let top = top(context, &args.place)?;
     let mut interpreters = Vec::new();
-    for id in ids()
-        .into_iter()
-        .filter(|id| args.id.as_deref().is_none_or(|wanted| wanted == *id))
-    {
+    let is_meant = |id: &&'static str| args.id.as_deref().is_none_or(|wanted| wanted == *id);
+    for id in ids().into_iter().filter(is_meant) {
         let known = known(id)?;
         let installed = InstalledFiles::new(&top, known);
         let mut versions = installed.versions();
         if args.available {
-            let registry = Registry::of_machine(known, args.registry.as_deref());
-            let newest = Downloads::new(registry, known).versions()?.into_iter().take(SHOWN);
+            let newest = downloads(known, args.registry.as_deref()).versions()?;
+            let newest = newest.into_iter().take(SHOWN);
             versions.extend(newest.filter(|version| !installed.versions().contains(version)));
         }
         interpreters.extend(versions.iter().map(|version| one(known, &installed, version)));
@@ -301,27 +262,18 @@ fn list(context: &Context, args: &List) -> Result<Exit, CommandFailure> {
     if let Some(id) = &args.id {
         known(id)?;
     }
-    let body = serde_json::to_vec(&Interpreters { interpreters }).unwrap_or_default();
-    context.out.answer(&body, |list: &Interpreters, out| {
-        let mut table = TextTable::new(&["INTERPRETER", "VERSION", "STATE", "PATH"]);
-        for found in &list.interpreters {
-            let state = match (found.installed, found.current) {
-                (_, true) => "used",
-                (true, false) => "installed",
-                (false, false) => "available",
+    let list = BTreeMap::from([("interpreters", &interpreters)]);
+    context.made(&list, |out| {
+        let heads = ["INTERPRETER", "VERSION", "STATE", "PATH"];
+        out.table(&table(heads, &interpreters, |found| {
+            let (state, path) = match (found.installed, found.current) {
+                (_, true) => ("used", found.path.display().to_string()),
+                (true, false) => ("installed", String::new()),
+                (false, false) => ("available", String::new()),
             };
-            let path = if found.current {
-                found.path.display().to_string()
-            } else {
-                "-".to_owned()
-            };
-            table.row(
-                Tone::Plain,
-                [found.id.clone(), found.version.clone(), state.to_owned(), path],
-            );
-        }
-        out.table(&table)?;
-        if list.interpreters.is_empty() {
+            [found.id.clone(), found.version.clone(), state.to_owned(), path]
+        }))?;
+        if interpreters.is_empty() {
             out.line("none is installed; `fndctl runtimes list --available` shows what can be installed")?;
         }
         Ok(())

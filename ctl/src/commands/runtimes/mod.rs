@@ -7,12 +7,12 @@
 
 mod install;
 
+use crate::common::examine::version_of;
+use crate::common::tables::widening;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::health::permissions::insecure_above;
-use crate::health::program::{self, number};
-use crate::output::Format;
-use crate::output::{TextTable, Tone};
+use crate::output::{Tone, parse};
 use fnd_core::api::RuntimeList;
 use fnd_manifest::runtime::{RuntimeSummary, RuntimeVersion};
 use std::collections::BTreeSet;
@@ -39,48 +39,43 @@ pub(crate) async fn run(context: &Context, Args { verb }: Args) -> Result<Exit, 
         return install::run(context, verb).await;
     }
     let reply = context.client.get("/v1/runtimes").await?;
-    let is_table = !matches!(context.out.format, Format::Json | Format::Yaml);
     let mut found = Vec::new();
     // JSON is the answer of the daemon as it is, so no interpreter is started for it.
-    if is_table {
-        let list: RuntimeList = crate::output::parse(&reply.body)?;
+    if !context.out.format.is_document() {
+        let list: RuntimeList = parse(&reply.body)?;
         for runtime in &list.runtimes {
             found.push(installed(runtime).await);
         }
     }
     context.out.answer(&reply.body, |list: &RuntimeList, out| {
-        let mut header = vec!["RUNTIME", "SUFFIXES", "VERSIONS"];
-        if out.format == Format::Wide {
-            header.extend(["DESCRIPTION", "ALIASES", "INTERPRETERS"]);
-        }
-        let mut table = TextTable::new(&header);
-        for (runtime, found) in list.runtimes.iter().zip(&found) {
+        let heads: (&[_], &[_]) = (
+            &["RUNTIME", "SUFFIXES", "VERSIONS"],
+            &["DESCRIPTION", "ALIASES", "INTERPRETERS"],
+        );
+        let rows = list.runtimes.iter().zip(&found);
+        out.table(&widening(out, heads, rows, tone, |(runtime, found)| {
             let versions: Vec<&str> = found.iter().map(|found| found.version.as_str()).collect();
-            let needs_one = !runtime.versions.is_empty();
-            let mut cells = vec![
+            let interpreters: Vec<&str> = found.iter().map(|found| found.interpreter.as_str()).collect();
+            vec![
                 runtime.id.clone(),
                 runtime.suffixes.join(" "),
-                if !runtime.enabled {
-                    "disabled".to_owned()
-                } else if versions.is_empty() && needs_one {
-                    "not installed".to_owned()
-                } else {
-                    versions.join(" ")
+                match (runtime.enabled, versions.is_empty() && !runtime.versions.is_empty()) {
+                    (false, _) => "disabled".to_owned(),
+                    (true, true) => "not installed".to_owned(),
+                    (true, false) => versions.join(" "),
                 },
-            ];
-            if out.format == Format::Wide {
-                let interpreters: Vec<&str> = found.iter().map(|found| found.interpreter.as_str()).collect();
-                cells.extend([
-                    runtime.description.clone(),
-                    runtime.aliases.join(" "),
-                    interpreters.join(" "),
-                ]);
-            }
-            let serves = runtime.enabled && (!found.is_empty() || !needs_one);
-            table.row(if serves { Tone::Plain } else { Tone::Dim }, cells);
-        }
-        out.table(&table)
+                runtime.description.clone(),
+                runtime.aliases.join(" "),
+                interpreters.join(" "),
+            ]
+        }))
     })
+}
+
+/// Returns how a runtime looks that serves, or does not.
+fn tone((runtime, found): (&RuntimeSummary, &Vec<InstalledInterpreter>)) -> Tone {
+    let serves = runtime.enabled && (!found.is_empty() || runtime.versions.is_empty());
+    if serves { Tone::Plain } else { Tone::Dim }
 }
 
 /// An interpreter that is installed.
@@ -112,17 +107,9 @@ async fn asked(runtime: &RuntimeSummary, version: &RuntimeVersion) -> Option<Str
     let real = Path::new(version.path.as_ref()?);
     let given_in = Path::new(&version.interpreter).parent()?;
     let owners = [0, rustix::process::geteuid().as_raw()];
-    if insecure_above(real, &owners)
-        .or_else(|| insecure_above(given_in, &owners))
-        .is_some()
-    {
+    let is_safe = |path: &Path| insecure_above(path, &owners).is_none();
+    if !is_safe(real) || !is_safe(given_in) {
         return None;
     }
-    let words: Vec<String> = runtime
-        .probe
-        .iter()
-        .map(|word| word.replace("{interpreter}", &version.interpreter))
-        .collect();
-    let (program, arguments) = words.split_first()?;
-    number(&program::output(program, arguments).await.ok()?)
+    version_of(&runtime.probe, &version.interpreter).await
 }

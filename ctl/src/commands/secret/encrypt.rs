@@ -1,17 +1,17 @@
 //! `fndctl secret keygen` and `fndctl secret encrypt`: secrets that lie beside functions, in git. The program `fnd` makes the
 //! key and encrypts, since it has the library that decrypts.
 
+use crate::common::write;
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Output;
 use crate::secrets::key_of;
 use crate::secrets::values;
 use fnd_wire::decrypt::Encrypted;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::trust::is_secret;
-use serde::{Deserialize, Serialize};
-use std::fs::{self, Permissions};
+use serde::Serialize;
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use zeroize::Zeroizing;
@@ -41,7 +41,7 @@ pub(super) struct Encrypt {
 }
 
 /// The written secret, as `-o json` prints it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct MadeSecret {
     file: String,
     /// The recipient of a key.
@@ -53,12 +53,10 @@ struct MadeSecret {
 ///
 /// # Errors
 /// There is no key or another file already, or the value can't be read or encrypted.
-pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<Exit, CommandFailure> {
+pub(super) fn encrypt(context: &Context, config: &Path, encrypt: &Encrypt) -> Result<Exit, CommandFailure> {
     if !is_secret(&encrypt.name) {
-        return Err(CommandFailure::usage(format!(
-            "a secret can't have the name `{}`",
-            encrypt.name
-        )));
+        let message = format!("a secret can't have the name `{}`", encrypt.name);
+        return Err(CommandFailure::usage(message));
     }
     let to = if encrypt.recipient.is_empty() {
         read_key(&key_of(config))?
@@ -67,9 +65,8 @@ pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<
     };
     let path = encrypt.to.join(format!("{}.age", encrypt.name));
     if path.exists() && !encrypt.force {
-        return Err(
-            CommandFailure::usage(format!("there is a file `{}` already", path.display())).help("--force replaces it"),
-        );
+        let message = format!("there is a file `{}` already", path.display());
+        return Err(CommandFailure::usage(message).help("--force replaces it"));
     }
     let value = values::given(encrypt.file.as_deref())?;
     let mut question = Encrypted {
@@ -83,19 +80,15 @@ pub(super) fn encrypt(config: &Path, out: &Output, encrypt: &Encrypt) -> Result<
     let text = run("--encrypt", &bytes)?;
     // Everybody may read an encrypted file: it is meant for git.
     write(&path, &text, 0o644)?;
-    report(
-        out,
-        &path,
-        None,
-        "is written: functions in this directory get its value",
-    )
+    let what = "is written: functions in this directory get its value";
+    report(context, &path, None, what)
 }
 
 /// Makes the key, and prints its recipient; prints only the recipient if there is a key.
 ///
 /// # Errors
 /// The key can't be written or read.
-pub(super) fn keygen(config: &Path, out: &Output) -> Result<Exit, CommandFailure> {
+pub(super) fn keygen(context: &Context, config: &Path) -> Result<Exit, CommandFailure> {
     let path = key_of(config);
     let there = path.exists();
     let key = if there { read_key(&path)? } else { run("--keygen", b"")? };
@@ -104,31 +97,24 @@ pub(super) fn keygen(config: &Path, out: &Output) -> Result<Exit, CommandFailure
     }
     let mut lines = str::from_utf8(&key).unwrap_or_default().lines();
     let recipient = lines.find_map(|line| Some(line.strip_prefix("# public key:")?.trim().to_owned()));
-    report(
-        out,
-        &path,
-        recipient,
-        if there {
-            "is there already"
-        } else {
-            "is made: keep a copy of it in a safe place"
-        },
-    )
+    let what = match there {
+        true => "is there already",
+        false => "is made: keep a copy of it in a safe place",
+    };
+    report(context, &path, recipient, what)
 }
 
-fn report(out: &Output, path: &Path, recipient: Option<String>, what: &str) -> Result<Exit, CommandFailure> {
+fn report(context: &Context, path: &Path, recipient: Option<String>, what: &str) -> Result<Exit, CommandFailure> {
     let made = MadeSecret {
         file: path.display().to_string(),
         recipient,
     };
-    let body = serde_json::to_vec(&made).unwrap_or_default(); // its keys are text
-    out.document(&body, |made: &MadeSecret, out: &Output| {
+    context.made(&made, |out| {
         if let Some(recipient) = &made.recipient {
             out.line(recipient)?;
         }
         out.remark(&format!("`{}` {what}", made.file))
-    })?;
-    Ok(Exit::Fine)
+    })
 }
 
 fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
@@ -142,20 +128,9 @@ fn read_key(path: &Path) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     })
 }
 
-/// A file is complete or not there: it is written beside its place and renamed.
 fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CommandFailure> {
-    let written = || {
-        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let mut builder = tempfile::Builder::new();
-        let mut file = builder.prefix(".new-").tempfile_in(parent.unwrap_or(Path::new(".")))?;
-        file.write_all(bytes)?;
-        // The umask cuts the mode at creation.
-        file.as_file().set_permissions(Permissions::from_mode(mode))?;
-        file.as_file().sync_all()?;
-        file.persist(path).map(drop).map_err(|error| error.error)
-    };
     let failed = |error| CommandFailure::failed(format!("failed to write `{}`: {error}", path.display()));
-    written().map_err(failed)
+    write::whole(path, bytes, mode).map_err(failed)
 }
 
 /// Runs `fnd` with this input, and returns what it prints.
@@ -164,12 +139,8 @@ fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     let failed = |why: String| CommandFailure::failed(format!("`{} {mode}` {why}", program.display()));
     let unused = |error: io::Error| failed(format!("cannot be used: {error}"));
     let mut command = Command::new(&program);
-    command
-        .arg(mode)
-        .env_clear()
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    command.arg(mode).env_clear().current_dir("/");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(unused)?;
     // The program reads all of its input before it prints, so neither of the two waits for the other.
     if let Some(mut pipe) = child.stdin.take() {
@@ -179,9 +150,10 @@ fn run(mode: &str, input: &[u8]) -> Result<Zeroizing<Vec<u8>>, CommandFailure> {
     match output.status.code() {
         Some(0) => Ok(Zeroizing::new(output.stdout)),
         // The exit code of a wrong configuration (sysexits(3)): here a key or a recipient that is not valid.
-        Some(78) => Err(CommandFailure::usage(
-            "expected recipients of the form `age1...`, or a file of keys of age",
-        )),
+        Some(78) => {
+            let message = "expected recipients of the form `age1...`, or a file of keys of age";
+            Err(CommandFailure::usage(message))
+        }
         _ => Err(failed(format!("failed ({})", output.status))),
     }
 }

@@ -10,10 +10,11 @@
 mod encrypt;
 
 use crate::common::confirm::confirmed;
+use crate::common::reread::{configuration, reread, used_by};
+use crate::common::tables::{bad_if, toned};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::local::LocalPlaces;
-use crate::output::{Output, TextTable, Tone};
 use crate::secrets::store::{self, OnExisting, SecretStore};
 use crate::secrets::values::Sender;
 use crate::secrets::{users, values};
@@ -21,7 +22,7 @@ use crate::text::distance;
 use clap::Subcommand;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -138,7 +139,7 @@ struct Set {
 }
 
 /// The stored secret, as `-o json` prints it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct Stored {
     name: String,
     file: String,
@@ -150,12 +151,7 @@ struct Stored {
     used_by: Option<Vec<String>>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct SecretList {
-    secrets: Vec<ListedSecret>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 struct ListedSecret {
     name: String,
     /// Absent: a function names the secret, but there is no file.
@@ -164,36 +160,30 @@ struct ListedSecret {
     #[serde(skip_serializing_if = "Option::is_none")]
     size: Option<String>,
     /// The encrypted file beside a function that uses it, if there is no other file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     encrypted: Option<String>,
     /// The YAML file beside a function that uses it, if there is no other file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     manifest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     used_by: Option<Vec<String>>,
 }
 
-/// Names of secrets, for those who may list them.
+/// Names of secrets, for those who may list them; none if the directory cannot be read.
 fn secret_names() -> ArgValueCandidates {
-    ArgValueCandidates::new(|| names().into_iter().map(CompletionCandidate::new).collect())
-}
-
-/// Returns the names of the secrets, for completion; none if the directory cannot be read.
-fn names() -> Vec<String> {
-    // clap does not tell a completer whether `--user` was typed.
-    let found = LocalPlaces::of(false)
-        .ok()
-        .and_then(|places| SecretStore::beside(&places.config).list().ok());
-    found.into_iter().flatten().map(|(name, _)| name).collect()
+    ArgValueCandidates::new(|| {
+        // clap does not tell a completer whether `--user` was typed.
+        let places = LocalPlaces::of(false).ok();
+        let found = places.and_then(|places| SecretStore::beside(&places.config).list().ok());
+        let names = found.into_iter().flatten().map(|(name, _)| name);
+        names.map(CompletionCandidate::new).collect()
+    })
 }
 
 /// # Errors
 /// The value can't be stored, or there is one already.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let config = match args.config {
-        Some(config) => std::path::absolute(&config).unwrap_or(config),
-        None => LocalPlaces::of(context.user)?.config,
-    };
+    let config = configuration(context, args.config)?;
     let store = SecretStore::beside(&config);
     match args.what.unwrap_or(SecretVerb::List) {
         SecretVerb::List => list(context, &store).await,
@@ -203,8 +193,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             store.write(&set.name, &value, set.existing.how())?;
             report(context, &store, &set.name, None, &[]).await
         }
-        SecretVerb::Encrypt(args) => encrypt::encrypt(&config, &context.out, &args),
-        SecretVerb::Keygen => encrypt::keygen(&config, &context.out),
+        SecretVerb::Encrypt(args) => encrypt::encrypt(context, &config, &args),
+        SecretVerb::Keygen => encrypt::keygen(context, &config),
         SecretVerb::Rm { name, yes } => {
             if !yes && !may_go(context, &name).await? {
                 context.out.aside("nothing was removed");
@@ -236,13 +226,13 @@ async fn make(context: &Context, store: &SecretStore, new: New) -> Result<Exit, 
         let advice = values::advice(new.sender, new.webhook, name);
         return report(context, store, name, Some(value.as_str()), &advice).await;
     };
-    let given = new.password_file.as_deref().map(values::password).transpose()?;
-    let password = given
-        .as_ref()
-        .map_or_else(|| values::new(None), |given| Ok(given.clone()))?;
+    let (password, is_new) = match new.password_file.as_deref() {
+        Some(file) => (values::password(file)?, false),
+        None => (values::new(None)?, true),
+    };
     store.add_user(name, user, &values::hash(password.as_bytes())?, new.existing.force)?;
     // The person knows the password of a file. Only a new one must be shown.
-    let shown = given.is_none().then_some(password.as_str());
+    let shown = is_new.then_some(password.as_str());
     report(context, store, name, shown, &[]).await
 }
 
@@ -254,36 +244,24 @@ async fn report(
     value: Option<&str>,
     advice: &[String],
 ) -> Result<Exit, CommandFailure> {
-    // fnd may not run; it reads the secret when it starts.
-    let reloaded = context.client.post("/v1/reload").await;
-    let users = match &reloaded {
-        Ok(_) => users::of_all(context, users::secrets).await.ok(),
-        Err(_) => None,
-    };
+    let (used_by, used) = reread(context, name, users::secrets).await;
+    let path = store.path(name);
     let stored = Stored {
         name: name.to_owned(),
-        file: store.path(name).display().to_string(),
+        file: path.display().to_string(),
         value: value.map(str::to_owned),
-        used_by: users.map(|users| users.get(name).cloned().unwrap_or_default()),
+        used_by,
     };
-    let there = store.path(name).exists();
-    let body = serde_json::to_vec(&stored).unwrap_or_default(); // its keys are text
-    context.out.answer(&body, |stored: &Stored, out: &Output| {
+    let what = if path.exists() { "is stored" } else { "is removed" };
+    context.made(&stored, |out| {
         if let Some(value) = &stored.value {
             out.line(value)?;
         }
-        let what = if there { "is stored" } else { "is removed" };
         out.remark(&format!("`{}` {what}", stored.file))?;
-        let used = match &stored.used_by {
-            None => match &reloaded {
-                Err(failure) => format!("fnd was not asked to read it: {}", failure.message),
-                Ok(_) => "fnd has read it again".to_owned(),
-            },
-            Some(users) if users.is_empty() => "nothing uses it yet".to_owned(),
-            Some(users) if there => format!("used by {}", users.join(", ")),
-            Some(users) => format!("it is missing now for: {}", users.join(", ")),
-        };
-        out.remark(&used)?;
+        out.remark(&match stored.used_by.as_deref() {
+            Some(users @ [_, ..]) if what == "is removed" => format!("it is missing now for: {}", users.join(", ")),
+            _ => used,
+        })?;
         advice.iter().try_for_each(|line| out.remark(line))
     })
 }
@@ -312,35 +290,23 @@ async fn list(context: &Context, store: &SecretStore) -> Result<Exit, CommandFai
     for (name, about) in store.list()? {
         all.insert(name.clone(), listed(&name, Some(about), users.as_ref()));
     }
-    let found = SecretList {
-        secrets: all.into_values().collect(),
-    };
-    let body = serde_json::to_vec(&found).unwrap_or_default(); // its keys are text
-    context.out.answer(&body, |list: &SecretList, out: &Output| {
+    let secrets: Vec<&ListedSecret> = all.values().collect();
+    context.made(&BTreeMap::from([("secrets", &secrets)]), |out| {
         let now = Timestamp::now();
-        let mut table = TextTable::new(&["SECRET", "AGE", "SIZE", "USED BY"]);
-        for secret in &list.secrets {
-            let tone = if secret.changed_at.is_some() {
-                Tone::Plain
-            } else {
-                Tone::Bad
-            };
+        let tone = |secret: &ListedSecret| bad_if(secret.changed_at.is_none());
+        let heads = ["SECRET", "AGE", "SIZE", "USED BY"];
+        out.table(&toned(heads, all.values(), tone, |secret| {
             let age = match &secret.changed_at {
                 Some(changed) => distance(Some(changed), now),
                 None => "missing".to_owned(),
             };
-            let users = secret
-                .used_by
-                .as_ref()
-                .map_or_else(|| "?".to_owned(), |users| users.join(","));
             let size = match (&secret.encrypted, &secret.manifest) {
                 (Some(_), _) => "encrypted".to_owned(),
                 (None, Some(_)) => "in YAML".to_owned(),
                 (None, None) => secret.size.clone().unwrap_or_default(),
             };
-            table.row(tone, [secret.name.clone(), age, size, users]);
-        }
-        out.table(&table)?;
+            [secret.name.clone(), age, size, used_by(secret.used_by.as_ref())]
+        }))?;
         if users.is_none() {
             out.aside("fnd does not answer, so the functions that use the secrets are not known");
         }

@@ -1,7 +1,8 @@
 //! The fields of a function's input, as a table.
 
+use crate::common::tables::table;
 use crate::exit::CommandFailure;
-use crate::output::{Output, TextTable, Tone};
+use crate::output::Output;
 use fnd_core::input::{Field, fields, shown};
 use serde_json::Value;
 
@@ -13,11 +14,8 @@ pub(super) fn print(out: &Output, schema: Option<&Value>) -> Result<(), CommandF
         return out.line("\ninput: each payload must match the JSON Schema that `-o json` shows in `input`");
     }
     out.line("\ninput (`fndctl invoke F --set FIELD=VALUE`, or `--ask`):")?;
-    let mut table = TextTable::new(&["FIELD", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"]);
-    for field in &fields {
-        table.row(Tone::Plain, row(field));
-    }
-    out.table(&table)
+    let heads = ["FIELD", "TYPE", "REQUIRED", "DEFAULT", "DESCRIPTION"];
+    out.table(&table(heads, &fields, row))
 }
 
 fn row(field: &Field) -> [String; 5] {

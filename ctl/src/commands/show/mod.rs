@@ -9,16 +9,15 @@ mod input;
 mod run;
 mod tree;
 
+use crate::common::answers::{diagnostics, fields, or_dash};
 use crate::common::candidates;
 use crate::common::flat::flat;
 use crate::common::runs::run_of_word;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{Output, escape};
-use crate::text::{distance, ended_service, size, why};
+use crate::output::{Format, Output, escape};
+use crate::text::{distance, ended_service, size, stopped, why};
 use fnd_core::api::{FunctionDetail, FunctionStatus};
-use fnd_manifest::diagnostic::Diagnostic;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -39,16 +38,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return run::show(context, &id).await;
     }
     let reply = context.client.get(&function_path(&args.function)?).await?;
-    context
-        .out
-        .document(&reply.body, |detail: &FunctionDetail, out| print(out, detail))?;
-    Ok(Exit::Fine)
+    let out = &context.out;
+    out.answer(&reply.body, |detail: &FunctionDetail, out| print(out, detail))
 }
 
 fn print(out: &Output, detail: &FunctionDetail) -> Result<(), CommandFailure> {
     let status = &detail.status;
     let now = Timestamp::now();
-    let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
     // `what` is empty if no version was ever installed; `more` is empty if the function runs without interpreter.
     let with = |what: &str, more: &str| match (what, more) {
         ("", _) => "-".to_owned(),
@@ -56,74 +52,52 @@ fn print(out: &Output, detail: &FunctionDetail) -> Result<(), CommandFailure> {
         (what, more) => format!("{what} ({more})"),
     };
     let last = match (&status.started_at, status.reason) {
-        (Some(_), Some(_)) => {
-            let (when, why) = (
-                distance(status.started_at.as_deref(), now),
-                why(status.reason, &status.message),
-            );
+        (Some(started), Some(_)) => {
+            let (when, why) = (distance(Some(started), now), why(status.reason, &status.message));
             format!("{when} {}: {why}", status.status.as_str())
         }
         _ => "-".to_owned(),
     };
+    let version = status.version.map(|version| version.to_string());
+    let uid = detail.more.uid.map(|uid| uid.to_string());
+    let counts = format!("{}, {} failed", status.runs, status.failures);
+    let next = distance(status.next_attempt_at.as_deref(), now);
     let lines = [
         ("function", status.function.to_string()),
-        ("state", status.state.as_str().to_owned()),
+        (
+            "state",
+            stopped(status, now).unwrap_or_else(|| status.state.as_str().to_owned()),
+        ),
         ("mode", with(&detail.more.mode, &detail.more.mode_reason)),
         ("runtime", with(&status.runtime, &detail.more.interpreter)),
         ("source", detail.more.source.clone()),
-        (
-            "version",
-            or_dash(status.version.map(|version| version.to_string()).unwrap_or_default()),
-        ),
+        ("version", or_dash(version.unwrap_or_default())),
         ("newer", or_dash(newer(detail, now))),
-        (
-            "uid",
-            or_dash(detail.more.uid.map(|uid| uid.to_string()).unwrap_or_default()),
-        ),
+        ("uid", or_dash(uid.unwrap_or_default())),
         (
             "runs",
-            format!(
-                "{}, {} failed, {} running, {} waiting",
-                status.runs, status.failures, status.running, status.queued
-            ),
+            format!("{counts}, {} running, {} waiting", status.running, status.queued),
         ),
         ("memory", or_dash(memory(status))),
         ("disk", or_dash(disk(detail, now))),
         ("packages", or_dash(packages(detail))),
         ("last run", last),
-        (
-            "next attempt",
-            or_dash(distance(status.next_attempt_at.as_deref(), now)),
-        ),
+        ("next attempt", or_dash(next)),
         ("error", or_dash(status.error.clone().unwrap_or_default())),
     ];
     let told = status.alert.as_ref().map(|told| {
         let since = distance(Some(&told.since), now);
         ("alert", format!("{} {since}", told.alert.as_str()))
     });
-    let waits_for = status
-        .waits_for
-        .as_ref()
-        .map(|waits_for| ("waits for", waits_for.words()));
+    let waits_for = status.waits_for.as_ref();
+    let waits_for = waits_for.map(|waits_for| ("waits for", waits_for.words()));
     let cause = ended_service(status).map(|why| ("cause", why.to_owned()));
     let left_out = left_out(&detail.more.manifest).map(|keys| ("left out", keys));
-    for (name, value) in lines
-        .into_iter()
-        .chain(cause)
-        .chain(waits_for)
-        .chain(told)
-        .chain(left_out)
-    {
-        out.line(&format!("{name:13} {}", escape(&value, false)))?;
-    }
+    let more = cause.into_iter().chain(waits_for).chain(told).chain(left_out);
+    fields(out, lines.into_iter().chain(more))?;
     settings(out, &detail.more.manifest)?;
     input::print(out, detail.more.input.as_ref())?;
-    let problems = detail
-        .more
-        .diagnostics
-        .iter()
-        .filter_map(|value| serde_json::from_value::<Diagnostic>(value.clone()).ok());
-    out.diagnostics(&problems.collect::<Vec<_>>())
+    out.diagnostics(&diagnostics(detail))
 }
 
 /// Prints the settings of a manifest: the function's own; with `-o wide` the defaults, too.
@@ -156,11 +130,8 @@ fn settings(out: &Output, manifest: &Value) -> Result<(), CommandFailure> {
 
 /// Returns the keys of `[defaults]` that the function does without, since its files do not belong to root.
 fn left_out(manifest: &Value) -> Option<String> {
-    let keys: Vec<&str> = manifest["left_out"]
-        .as_array()?
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
+    let keys = manifest["left_out"].as_array()?.iter().filter_map(Value::as_str);
+    let keys: Vec<&str> = keys.collect();
     let why = "in [defaults] of fnd.toml: only for functions whose code and manifest belong to root";
     Some(format!("{} ({why})", keys.join(", ")))
 }
@@ -181,9 +152,8 @@ fn newer(detail: &FunctionDetail, now: Timestamp) -> String {
     let Some(newer) = &detail.more.newer else {
         return String::new();
     };
-    let what = newer
-        .version
-        .map_or("the newest version".to_owned(), |version| version.to_string());
+    let what = newer.version.map(|version| version.to_string());
+    let what = what.unwrap_or_else(|| "the newest version".to_owned());
     let trials = match (newer.failed_trials, &newer.next_trial_at) {
         (0, _) => String::new(),
         (failed, None) => format!(", tried {failed} times"),
@@ -197,12 +167,10 @@ fn newer(detail: &FunctionDetail, now: Timestamp) -> String {
 
 /// Returns the memory that a running function uses now, and the peak of its last attempt.
 fn memory(status: &FunctionStatus) -> String {
-    let now = status
-        .memory_bytes
-        .map(|_| format!("{} now", size(status.memory_bytes)));
-    let peak = status
-        .memory_peak_bytes
-        .map(|_| format!("{} at the peak of the last attempt", size(status.memory_peak_bytes)));
+    let now = status.memory_bytes;
+    let now = now.map(|_| format!("{} now", size(now)));
+    let peak = status.memory_peak_bytes;
+    let peak = peak.map(|_| format!("{} at the peak of the last attempt", size(peak)));
     now.into_iter().chain(peak).collect::<Vec<_>>().join(", ")
 }
 
@@ -212,9 +180,8 @@ fn disk(detail: &FunctionDetail, now: Timestamp) -> String {
         return String::new();
     };
     let part = |name: &str, bytes: Option<u64>| {
-        let quota = detail.more.manifest["limits"][name]
-            .as_str()
-            .filter(|quota| *quota != "none");
+        let quota = detail.more.manifest["limits"][name].as_str();
+        let quota = quota.filter(|quota| *quota != "none");
         let quota = quota.map(|quota| format!(" of {quota}")).unwrap_or_default();
         bytes.map(|_| format!("{name} {}{quota}", size(bytes)))
     };

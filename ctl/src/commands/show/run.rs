@@ -1,12 +1,13 @@
 //! One run on one screen: `fndctl show ID` prints its record, its attempts, its last lines, its result and its tree of calls.
 
 use super::tree::{CallTree, read_tree};
+use crate::common::answers::mark;
 use crate::common::run_record;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Output, escape, parse};
+use crate::output::{Output, escape};
 use crate::text::{between, duration};
-use fnd_core::api::{InvocationView, LogLine, LogList, LogStream};
+use fnd_core::api::{InvocationView, LogLine, LogList};
 use jiff::Timestamp;
 
 /// Lines of output that the screen has.
@@ -27,14 +28,11 @@ struct RunScreen {
 /// There is no such run, or the daemon does not answer.
 pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, CommandFailure> {
     let tree = read_tree(context, id).await?;
-    let screen = if context.out.format.is_document() {
-        None
+    if context.out.format.is_document() {
+        context.made(&tree.root, |_| Ok(()))?;
     } else {
-        Some(read_screen(context, id).await?)
-    };
-    context.out.document(&tree.body(), |_: &serde_json::Value, out| {
-        screen.as_ref().map_or(Ok(()), |screen| print(out, screen, &tree))
-    })?;
+        print(&context.out, &read_screen(context, id).await?, &tree)?;
+    }
     tree.say_if_cut(context);
     Ok(Exit::Fine)
 }
@@ -42,9 +40,8 @@ pub(super) async fn show(context: &Context, id: &str) -> Result<Exit, CommandFai
 /// Reads what the screen shows. Output and result may be gone, and the record is there without them.
 async fn read_screen(context: &Context, id: &str) -> Result<RunScreen, CommandFailure> {
     let path = invocation_path(id);
-    let view: InvocationView = parse(&context.client.get(&path).await?.body)?;
-    let lines = context.client.get(&format!("{path}/logs?limit={LINES}")).await;
-    let lines = lines.and_then(|reply| parse::<LogList>(&reply.body));
+    let view: InvocationView = context.read(&path).await?;
+    let lines = context.read::<LogList>(&format!("{path}/logs?limit={LINES}")).await;
     let result = match view.ended_at {
         Some(_) => context.client.get(&format!("{path}/result")).await.ok(),
         None => None,
@@ -66,12 +63,10 @@ fn print(out: &Output, screen: &RunScreen, tree: &CallTree) -> Result<(), Comman
     }
     if !screen.lines.is_empty() {
         out.line(&format!("\noutput, the last lines (`fndctl logs {id}` prints all):"))?;
-        let shown = screen.lines.len().saturating_sub(LINES);
-        screen
-            .lines
-            .iter()
-            .skip(shown)
-            .try_for_each(|line| out.line(&printed(out, line)))?;
+        let hidden = screen.lines.len().saturating_sub(LINES);
+        for line in screen.lines.iter().skip(hidden) {
+            out.line(&format!("  {} {}", mark(line.stream), out.printed(&line.text)))?;
+        }
     }
     // The result of a script is what it printed, so it is on the screen already.
     if let Some(result) = screen.result.as_ref().filter(|result| !is_in(result, &screen.lines)) {
@@ -105,16 +100,6 @@ fn times(view: &InvocationView, now: Timestamp) -> Option<String> {
         parts.push(format!("held back for {} by `limits.cpu`", duration(Some(throttled))));
     }
     Some(format!("time          {}", parts.join(", ")))
-}
-
-/// Returns a line of output, with a mark for its stream.
-fn printed(out: &Output, line: &LogLine) -> String {
-    let mark = match line.stream {
-        LogStream::Stdout => "|",
-        LogStream::Stderr => "!",
-        LogStream::Log | LogStream::Fnd => "-",
-    };
-    format!("  {mark} {}", out.printed(&line.text))
 }
 
 /// Says whether the lines of a result are among the lines that were printed.

@@ -1,15 +1,15 @@
 //! The tree of calls that a run is in: from the run that began the chain down to everything that was called. `fndctl show ID`
 //! prints it.
 
+use crate::common::tables::bad_if;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Output, TextTable, Tone};
-use crate::text::between;
-use crate::text::short;
+use crate::output::{Output, TextTable};
+use crate::text::{between, short};
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_wire::ids::InvocationId;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::VecDeque;
 
 /// Most runs of a tree. A run may have called thousands.
@@ -18,8 +18,8 @@ const RUNS_MAX: usize = 200;
 const CHAIN_MAX: usize = 16;
 
 /// A run and what it has called.
-#[derive(Debug, Serialize, Deserialize)]
-struct CallNode {
+#[derive(Debug, Serialize)]
+pub(super) struct CallNode {
     #[serde(flatten)]
     run: InvocationView,
     /// Oldest first.
@@ -28,17 +28,13 @@ struct CallNode {
 
 /// The tree of calls that a run is in, from its root on.
 pub(super) struct CallTree {
-    root: CallNode,
+    /// The document of `-o json`.
+    pub(super) root: CallNode,
     /// Whether no run is left out.
     is_whole: bool,
 }
 
 impl CallTree {
-    /// Returns the document of `-o json`.
-    pub(super) fn body(&self) -> Vec<u8> {
-        serde_json::to_vec(&self.root).unwrap_or_default() // as it was read
-    }
-
     /// Says whether any run of the tree has called another one.
     pub(super) fn has_calls(&self) -> bool {
         !self.root.calls.is_empty()
@@ -83,13 +79,7 @@ pub(super) async fn read_tree(context: &Context, id: &str) -> Result<CallTree, C
 }
 
 async fn get(context: &Context, id: &str) -> Result<InvocationView, CommandFailure> {
-    let reply = context.client.get(&invocation_path(id)).await?;
-    read(&reply.body)
-}
-
-fn read<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, CommandFailure> {
-    let read = serde_json::from_slice(body);
-    read.map_err(|error| CommandFailure::new(Exit::NotReachable, format!("failed to read fnd's answer: {error}")))
+    context.read(&invocation_path(id)).await
 }
 
 /// Returns a run with everything that it has called, level by level, and whether that is all.
@@ -104,7 +94,7 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool
             break;
         };
         let path = format!("/v1/invocations?parent={}&limit={room}", caller.id);
-        let page: InvocationList = read(&context.client.get(&path).await?.body)?;
+        let page: InvocationList = context.read(&path).await?;
         all &= page.next.is_none();
         // The API lists the newest run first, and a tree begins with the oldest.
         for called in page.invocations.into_iter().rev() {
@@ -132,22 +122,17 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool
 
 fn rows(table: &mut TextTable, node: &CallNode, depth: usize, (asked, now): (InvocationId, Timestamp)) {
     let run = &node.run;
-    let tone = if run.state.is_failure() { Tone::Bad } else { Tone::Plain };
-    let superseded = run
-        .superseded_by
-        .as_ref()
-        .map(|node| format!(" (superseded by {node})"));
-    table.row(
-        tone,
-        vec![
-            format!("{}{}", "  ".repeat(depth), run.function),
-            format!("{}{}", run.state.as_str(), superseded.unwrap_or_default()),
-            run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
-            between(run.started_at.as_deref(), run.ended_at.as_deref(), now),
-            short(run.id),
-            if run.id == asked { "<" } else { "" }.to_owned(),
-        ],
-    );
+    let superseded = run.superseded_by.as_ref();
+    let superseded = superseded.map(|node| format!(" (superseded by {node})"));
+    let cells = [
+        format!("{}{}", "  ".repeat(depth), run.function),
+        format!("{}{}", run.state.as_str(), superseded.unwrap_or_default()),
+        run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+        between(run.started_at.as_deref(), run.ended_at.as_deref(), now),
+        short(run.id),
+        if run.id == asked { "<" } else { "" }.to_owned(),
+    ];
+    table.row(bad_if(run.state.is_failure()), cells);
     for call in &node.calls {
         rows(table, call, depth + 1, (asked, now));
     }

@@ -9,8 +9,7 @@ mod view;
 
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{Screen, parse};
+use crate::output::{Format, Screen};
 use crate::text::span;
 use fnd_core::api::UsageList;
 use rates::{RatesOrder, UsageRates};
@@ -63,15 +62,11 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     // A rate needs a time to pass: nothing else is waited for.
     tokio::time::sleep(interval.unwrap_or(ONCE)).await;
     let rates = UsageRates::between(&before, &read(context).await?, args.sort);
-    let body = serde_json::to_vec(&rates).unwrap_or_default(); // numbers and texts
-    context
-        .out
-        .document(&body, |rates: &UsageRates, out| out.table(&view::table(rates)))?;
-    Ok(Exit::Fine)
+    context.made(&rates, |out| out.table(&view::table(&rates)))
 }
 
 async fn read(context: &Context) -> Result<UsageList, CommandFailure> {
-    parse(&context.client.get("/v1/usage").await?.body)
+    context.read("/v1/usage").await
 }
 
 /// Shows readings until somebody ends it. fnd may restart meanwhile.

@@ -4,11 +4,11 @@ use clap::ValueEnum;
 use fnd_core::api::{FunctionUsage, UsageList, WaitsFor};
 use fnd_core::run::FunctionState;
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::cmp::Ordering;
 
 /// The usage of functions in a time, in the form of `-o json`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct UsageRates {
     /// When it was read.
     pub(super) at: String,
@@ -19,7 +19,7 @@ pub(super) struct UsageRates {
 }
 
 /// The usage of a function. Absent values are unknown: nothing of it runs, or there are no cgroups.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct FunctionRate {
     pub(super) function: String,
     pub(super) state: FunctionState,
@@ -35,7 +35,7 @@ pub(super) struct FunctionRate {
     pub(super) running: u32,
     pub(super) queued: u32,
     /// The reason why its waiting runs wait although a process is free.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waits_for: Option<WaitsFor>,
     pub(super) runs_per_second: f64,
     pub(super) runs: u64,
@@ -120,12 +120,9 @@ impl FunctionRate {
         let cpu_ms = more(earlier.cpu_ms, now.cpu_ms);
         let periods = count(earlier.cpu_periods, now.cpu_periods);
         let throttled = count(earlier.throttled_periods, now.throttled_periods);
-        let share = |(throttled, periods): (f64, f64)| {
-            if periods > 0.0 {
-                throttled / periods * 100.0
-            } else {
-                0.0
-            }
+        let share = |(throttled, periods): (f64, f64)| match periods > 0.0 {
+            true => throttled / periods * 100.0,
+            false => 0.0,
         };
         Self {
             function: now.function.to_string(),

@@ -1,6 +1,8 @@
 //! The lines that `top` draws; this file knows no terminal.
 
 use super::rates::{FunctionRate, RatesOrder, UsageRates};
+use crate::common::answers::or_dash;
+use crate::common::tables::toned;
 use crate::output::{KeyPress, LineStyle, ScreenLine, TextTable, Tone, escape};
 use crate::text::size;
 use fnd_core::run::FunctionState;
@@ -8,11 +10,9 @@ use fnd_wire::units::counted;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TopPage {
-    /// All functions.
     List,
     /// The selected function.
     One,
-    /// The keys.
     Help,
 }
 
@@ -96,11 +96,11 @@ impl TopView {
 
     /// Returns the lines for a terminal of some columns and rows.
     pub(super) fn lines(&mut self, rates: &UsageRates, columns: u16, rows: u16) -> Vec<ScreenLine> {
-        let mut lines = vec![line(&self.summary(rates), LineStyle::Bold)];
-        match &self.failure {
-            Some(failure) => lines.push(line(&format!("no answer: {failure}"), LineStyle::Bold)),
-            None => lines.push(line("", LineStyle::Plain)),
-        }
+        let failure = match &self.failure {
+            Some(failure) => line(&format!("no answer: {failure}"), LineStyle::Bold),
+            None => line("", LineStyle::Plain),
+        };
+        let mut lines = vec![line(&self.summary(rates), LineStyle::Bold), failure];
         match self.page {
             TopPage::Help => lines.extend(KEYS.map(|key| line(key, LineStyle::Plain))),
             TopPage::One => lines.extend(self.one(rates)),
@@ -159,57 +159,42 @@ impl TopView {
         let Some(rate) = self.place(rates).and_then(|place| rates.functions.get(place)) else {
             return vec![line("the function is gone: Esc goes back", LineStyle::Plain)];
         };
-        let of = |what: String, limit: String| {
-            if limit.is_empty() {
-                what
-            } else {
-                format!("{what} of {limit}")
-            }
+        let of = |used: String, limit: String| match limit.as_str() {
+            "" => or_dash(used),
+            limit => format!("{} of {limit}", or_dash(used)),
         };
+        let FunctionRate {
+            function,
+            runs,
+            failures,
+            ..
+        } = rate;
+        let throttled = or_dash(percent(rate.throttled_percent));
         let rows = [
-            ("function", rate.function.clone()),
+            ("function", function.clone()),
             ("state", rate.state.as_str().to_owned()),
-            (
-                "CPU",
-                of(percent(rate.cpu_percent), percent_or_nothing(rate.cpu_limit_percent)),
-            ),
-            (
-                "throttled",
-                format!("{} of the periods of its CPU limit", percent(rate.throttled_percent)),
-            ),
-            (
-                "memory",
-                of(or_dash(size(rate.memory_bytes)), size(rate.memory_limit_bytes)),
-            ),
-            (
-                "processes",
-                or_dash(rate.pids.map(|pids| pids.to_string()).unwrap_or_default()),
-            ),
+            ("CPU", of(percent(rate.cpu_percent), percent(rate.cpu_limit_percent))),
+            ("throttled", format!("{throttled} of the periods of its CPU limit")),
+            ("memory", of(size(rate.memory_bytes), size(rate.memory_limit_bytes))),
+            ("processes", or_dash(pids(rate))),
             ("running", rate.running.to_string()),
             ("queued", queued(rate)),
             (
                 "runs",
-                format!(
-                    "{}, {} failed, {:.1} a second",
-                    rate.runs, rate.failures, rate.runs_per_second
-                ),
+                format!("{runs}, {failures} failed, {:.1} a second", rate.runs_per_second),
             ),
         ];
-        let mut lines: Vec<ScreenLine> = rows
-            .into_iter()
-            .map(|(name, value)| line(&format!("{name:13} {value}"), LineStyle::Plain))
-            .collect();
-        lines.push(line("", LineStyle::Plain));
-        for verb in ["logs -f", "history", "show"] {
-            lines.push(line(&format!("fndctl {verb} {}", rate.function), LineStyle::Dim));
-        }
-        lines
+        let rows = rows.map(|(name, value)| line(&format!("{name:13} {value}"), LineStyle::Plain));
+        let verbs = ["logs -f", "history", "show"];
+        let verbs = verbs.map(|verb| line(&format!("fndctl {verb} {function}"), LineStyle::Dim));
+        let empty = line("", LineStyle::Plain);
+        rows.into_iter().chain([empty]).chain(verbs).collect()
     }
 }
 
 /// Returns the table of functions.
 pub(super) fn table(rates: &UsageRates) -> TextTable {
-    let header = [
+    let heads = [
         "FUNCTION",
         "CPU",
         "THROTTLED",
@@ -220,16 +205,12 @@ pub(super) fn table(rates: &UsageRates) -> TextTable {
         "QUEUED",
         "RUNS/S",
     ];
-    let mut table = TextTable::new(&header);
-    for rate in &rates.functions {
-        let tone = match rate.state {
-            FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
-            FunctionState::Disabled => Tone::Dim,
-            FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
-        };
-        table.row(tone, cells(rate));
-    }
-    table
+    let tone = |rate: &FunctionRate| match rate.state {
+        FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
+        FunctionState::Disabled => Tone::Dim,
+        FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
+    };
+    toned(heads, &rates.functions, tone, cells)
 }
 
 /// Returns how many runs wait, and for what, if that is not a process: `3, for group db (2 of 2)`.
@@ -242,11 +223,11 @@ fn queued(rate: &FunctionRate) -> String {
 fn cells(rate: &FunctionRate) -> [String; 9] {
     [
         rate.function.clone(),
-        percent_or_nothing(rate.cpu_percent),
-        percent_or_nothing(rate.throttled_percent.filter(|_| rate.cpu_percent.is_some())),
+        percent(rate.cpu_percent),
+        percent(rate.throttled_percent.filter(|_| rate.cpu_percent.is_some())),
         size(rate.memory_bytes),
         size(rate.memory_limit_bytes),
-        rate.pids.map(|pids| pids.to_string()).unwrap_or_default(),
+        pids(rate),
         rate.running.to_string(),
         rate.queued.to_string(),
         format!("{:.1}", rate.runs_per_second),
@@ -260,16 +241,12 @@ fn line(text: &str, look: LineStyle) -> ScreenLine {
     }
 }
 
-fn percent_or_nothing(value: Option<f64>) -> String {
+fn percent(value: Option<f64>) -> String {
     value.map(|value| format!("{value:.1}%")).unwrap_or_default()
 }
 
-fn percent(value: Option<f64>) -> String {
-    or_dash(percent_or_nothing(value))
-}
-
-fn or_dash(text: String) -> String {
-    if text.is_empty() { "-".to_owned() } else { text }
+fn pids(rate: &FunctionRate) -> String {
+    rate.pids.map(|pids| pids.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]

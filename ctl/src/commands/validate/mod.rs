@@ -10,7 +10,6 @@ use crate::exit::{CommandFailure, Exit};
 use crate::health::installed::Ground;
 use crate::health::syntax;
 use crate::local::{self, LocalPlaces};
-use crate::output::Format;
 use fnd_core::api::ValidateReport;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::check;
@@ -47,19 +46,17 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
     let functions = || places.functions.first().cloned().unwrap_or_default();
     let path = args.path.clone().unwrap_or_else(functions);
     if let Err(error) = std::fs::metadata(&path) {
-        return Err(CommandFailure::usage(format!(
-            "failed to read `{}`: {error}",
-            path.display()
-        )));
+        let message = format!("failed to read `{}`: {error}", path.display());
+        return Err(CommandFailure::usage(message));
     }
     // Any other `.toml` file may be the manifest of a function.
     let is_configuration = path.is_file() && path.file_name().is_some_and(|name| name == "fnd.toml");
-    let configuration = if is_configuration {
-        path.clone()
-    } else {
-        args.config.clone().unwrap_or_else(|| places.config.clone())
+    let configuration = match &args.config {
+        _ if is_configuration => &path,
+        Some(config) => config,
+        None => &places.config,
     };
-    let (judge, mut diagnostics) = local::judge(&configuration, &places.runtimes);
+    let (judge, mut diagnostics) = local::judge(configuration, &places.runtimes);
     let mut judged = 0;
     if let Some(judge) = judge.filter(|_| !is_configuration) {
         let mut checked = check(&judge, &Disk, &path.display().to_string());
@@ -81,28 +78,21 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
 
 fn report(context: &Context, judged: usize, diagnostics: Vec<Diagnostic>) -> Result<Exit, CommandFailure> {
     let count = |severity| {
-        diagnostics
-            .iter()
-            .filter(|diagnostic| diagnostic.severity == severity)
-            .count()
+        let all = diagnostics.iter();
+        all.filter(|diagnostic| diagnostic.severity == severity).count()
     };
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let verdict = if errors == 0 { Exit::Fine } else { Exit::InvalidManifest };
-    verdict.after(if matches!(context.out.format, Format::Json | Format::Yaml) {
-        let report = ValidateReport {
-            valid: errors == 0,
-            diagnostics,
-        };
-        let body = serde_json::to_vec(&report).unwrap_or_default(); // texts and numbers: JSON can say it
-        context.out.document(&body, |_: &ValidateReport, _| Ok(()))
-    } else {
-        context.out.diagnostics(&diagnostics).and_then(|()| {
-            context.out.line(&format!(
-                "{} judged: {}, {}",
-                counted(judged, "function", "functions"),
-                counted(errors, "error", "errors"),
-                counted(warnings, "warning", "warnings")
-            ))
-        })
-    })
+    let report = ValidateReport {
+        valid: errors == 0,
+        diagnostics,
+    };
+    let printed = context.made(&report, |out| {
+        out.diagnostics(&report.diagnostics)?;
+        let judged = counted(judged, "function", "functions");
+        let errors = counted(errors, "error", "errors");
+        let warnings = counted(warnings, "warning", "warnings");
+        out.line(&format!("{judged} judged: {errors}, {warnings}"))
+    });
+    verdict.after(printed.map(drop))
 }

@@ -1,9 +1,8 @@
 //! Versions that a manifest asks for by a name such as `nodejs20`, where the runtime has one interpreter for all versions:
 //! the judge starts no program, so the interpreter is asked here.
 
+use crate::common::examine::version_of;
 use crate::health::installed::Ground;
-use crate::health::program;
-use crate::health::program::number;
 use fnd_manifest::check::Checked;
 use fnd_manifest::runtime::Runtime;
 use fnd_manifest::warning::Warning;
@@ -19,17 +18,10 @@ pub(super) async fn compare(checked: &mut Checked, ground: &Ground, runtimes: &[
             continue;
         };
         let path = interpreter.display().to_string();
-        let words: Vec<String> = runtime
-            .probe
-            .iter()
-            .map(|word| word.replace("{interpreter}", &path))
-            .collect();
-        let Some((program, arguments)) = words.split_first() else {
+        // If the interpreter does not answer, the judge's warning stays.
+        let Some(version) = version_of(&runtime.probe, &path).await else {
             continue;
         };
-        let printed = program::output(program, arguments).await.unwrap_or_default();
-        // If the interpreter does not answer, the judge's warning stays.
-        let Some(version) = number(&printed) else { continue };
         if is_meant(wanted, &version) {
             verdict
                 .diagnostics

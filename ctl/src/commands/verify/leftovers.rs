@@ -46,12 +46,8 @@ pub(super) fn scan(state: &Path, table: &UidTable, examined: &Examined, busy: bo
     }
     // If the table of users cannot be read, no version counts as a leftover.
     let mut versions = list(&state.join("versions"));
-    versions.retain(|path| {
-        table
-            .numbers
-            .as_ref()
-            .is_ok_and(|numbers| !numbers.contains_key(&name(path)))
-    });
+    let numbers = table.numbers.as_ref();
+    versions.retain(|path| numbers.is_ok_and(|numbers| !numbers.contains_key(&name(path))));
     Leftovers {
         temporary,
         versions,
@@ -60,11 +56,8 @@ pub(super) fn scan(state: &Path, table: &UidTable, examined: &Examined, busy: bo
 }
 
 pub(super) fn judge(leftovers: &Leftovers, busy: bool) -> Vec<Finding> {
-    let mut findings: Vec<_> = leftovers
-        .unread
-        .iter()
-        .map(|what| Finding::unknown(CHECK, what.clone()))
-        .collect();
+    let unread = leftovers.unread.iter();
+    let mut findings: Vec<_> = unread.map(|what| Finding::unknown(CHECK, what.as_str())).collect();
     let repair = "stop fnd and fnd-spawner, then: fndctl verify --repair";
     for (paths, what) in [
         (&leftovers.temporary, "TMPDIRs of ended runs"),
@@ -74,12 +67,8 @@ pub(super) fn judge(leftovers: &Leftovers, busy: bool) -> Vec<Finding> {
         ),
     ] {
         if let Some(first) = paths.first() {
-            let what = format!("{} {what}", paths.len());
-            findings.push(
-                Finding::warning(CHECK, what)
-                    .at(first.display().to_string())
-                    .fix(repair),
-            );
+            let found = Finding::warning(CHECK, format!("{} {what}", paths.len()));
+            findings.push(found.at(first.display().to_string()).fix(repair));
         }
     }
     if busy {
@@ -93,14 +82,10 @@ pub(super) fn judge(leftovers: &Leftovers, busy: bool) -> Vec<Finding> {
 
 /// Removes the leftovers. If a directory below one of them is replaced by a link meanwhile, the link is not followed.
 pub(super) fn remove(leftovers: Leftovers) -> Vec<Finding> {
-    let Leftovers {
-        temporary,
-        versions,
-        unread,
-    } = leftovers;
-    let mut findings: Vec<_> = unread.into_iter().map(|what| Finding::unknown(CHECK, what)).collect();
+    let unread = leftovers.unread.into_iter();
+    let mut findings: Vec<_> = unread.map(|what| Finding::unknown(CHECK, what)).collect();
     let mut removed = 0;
-    for path in temporary.into_iter().chain(versions) {
+    for path in leftovers.temporary.into_iter().chain(leftovers.versions) {
         match std::fs::remove_dir_all(&path) {
             Ok(()) => removed += 1,
             Err(error) => {

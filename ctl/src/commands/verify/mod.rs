@@ -62,25 +62,19 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         },
     };
     if !state.is_dir() {
-        return Err(
-            CommandFailure::usage(format!("there is no state directory `{}`", state.display()))
-                .help("name it with --state DIR; fnd creates it at its first start"),
-        );
+        let message = format!("there is no state directory `{}`", state.display());
+        let help = "name it with --state DIR; fnd creates it at its first start";
+        return Err(CommandFailure::usage(message).help(help));
     }
     // The control socket lies in the run directory.
-    let run = context
-        .client
-        .path()
-        .parent()
-        .unwrap_or(Path::new("/run/fnd"))
-        .to_owned();
+    let run = context.client.path().parent().unwrap_or(Path::new("/run/fnd"));
     let own = state.join("state");
     // fnd reads its history when the records of all earlier ends are stored. Without an fnd there is nothing to wait for.
     let _ = context.client.get("/v1/invocations?limit=1").await;
     let examined = examine(&ExaminedSubject {
         path: &state,
         owner: &own,
-        run: &run,
+        run,
         repair: args.repair,
     })?;
     let mut findings = of_ledger(&examined);
@@ -114,13 +108,11 @@ fn spool(directory: &Path, running: bool) -> Finding {
         }
         Err(error) => Finding::unknown("spool", format!("it cannot be read: {error}")),
         Ok(entries) => {
-            let count = entries.count();
-            let whose = if running {
-                "of running attempts"
-            } else {
-                "that the next start takes over"
+            let files = counted(entries.count(), "file", "files");
+            let whose = match running {
+                true => "of running attempts",
+                false => "that the next start takes over",
             };
-            let files = counted(count, "file", "files");
             Finding::ok("spool", format!("{files} of output {whose}"))
         }
     };
@@ -130,12 +122,9 @@ fn spool(directory: &Path, running: bool) -> Finding {
 /// Returns whether a running program has locked a file. A file that is missing or may not be opened counts as not
 /// locked.
 fn is_locked(path: &Path) -> bool {
-    let mut options = File::options();
-    let opened = options
-        .read(true)
-        // Without `O_NONBLOCK`, opening a pipe of this name would wait for a writer.
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
+    // Without `O_NONBLOCK`, opening a pipe of this name would wait for a writer.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let opened = File::options().read(true).custom_flags(flags).open(path);
     // The lock is a shared one, so that another `verify` is not taken for a running spawner.
     opened.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
@@ -145,15 +134,10 @@ fn repair(state: &Path, leftovers: leftovers::Leftovers) -> Result<Vec<Finding>,
     // Both locks are held until the leftovers are removed.
     let _fnd = lock(state)?;
     let mut options = File::options();
-    // Without a table of users no spawner has ever run with this state, so there is nothing to lock.
-    let _spawner = options
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(state.join("spawner/uids"))
-        .ok()
-        .filter(|file| {
-            // A spawner that started meanwhile has read the table and holds its lock.
-            flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
-        });
+    let table = options.read(true).custom_flags(libc::O_NOFOLLOW);
+    // Without a table of users no spawner has ever run with this state, so there is nothing to lock. A spawner that started
+    // meanwhile has read the table and holds its lock.
+    let table = table.open(state.join("spawner/uids")).ok();
+    let _spawner = table.filter(|file| flock(file, FlockOperation::NonBlockingLockExclusive).is_ok());
     Ok(leftovers::remove(leftovers))
 }

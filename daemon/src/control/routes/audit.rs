@@ -3,7 +3,7 @@
 //! user.
 
 use super::{ADMIN, AUDIT, ControlRoute, RouteAbout};
-use crate::backend::Backend;
+use crate::backend::{Backend, Failure};
 use crate::clock;
 use crate::control::call::ControlCall;
 use crate::control::limits::PAGE;
@@ -17,19 +17,18 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use std::rc::Rc;
 use std::time::Instant;
 
-pub(super) static ROUTES: &[ControlRoute] = &[route!(GET "/v1/audit" Node ADMIN AUDIT, list)];
+pub(super) static ROUTES: &[ControlRoute] = &[route!(GET "/v1/audit" Node ADMIN AUDIT, list, Some(FILTER))];
+
+const FILTER: &[&str] = &[
+    "function", "user", "verb", "refused", "since", "until", "limit", "after",
+];
 
 /// Lists a page of the audit, newest first.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
-    let names = [
-        "function", "user", "verb", "refused", "since", "until", "limit", "after",
-    ];
-    let query = call.request.query(&names)?;
+    let query = &call.query;
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let filter = AuditFilter {
-        function: query.get("function", "the name of a function", |text| {
-            FunctionName::new(text).ok()
-        })?,
+        function: query.function()?,
         user: query.get("user", "a name or a uid", some)?,
         verb: query.get("verb", "a verb such as `invoke`", some)?,
         refused: query.switch("refused")?,
@@ -40,9 +39,9 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
             text.parse().ok()
         })?,
     };
-    let list = call.backend.audited(filter).await.map_err(failed("read the audit"))?;
-    let items = list.entries.len();
-    long_json(list, items).await
+    let list = call.backend.audit.list(filter).await.map_err(Failure);
+    let list = list.map_err(failed("read the audit"))?;
+    long_json(list.entries.len(), list).await
 }
 
 /// The verb of a request whose path no route has. Only a caller without a role makes an entry with this verb.
@@ -64,7 +63,7 @@ pub(in crate::control) fn refused_at_socket(
     audit.code = Some(refusal.problem.code.clone());
     audit.is_recorded = true;
     let entry = audit.entry(Some(refusal.problem.status));
-    drop(backend.audit(entry)); // nobody waits for the entry of a refusal
+    drop(backend.audit.record(entry)); // nobody waits for the entry of a refusal
 }
 
 /// The entry of a call while the call is answered. If the caller leaves before the answer, the entry is recorded as well.
@@ -75,7 +74,7 @@ pub(super) struct Auditing<'a> {
     begun: Instant,
     verb: &'static str,
     /// Whether the call is recorded even if it is not refused.
-    changes: bool,
+    pub(super) changes: bool,
     pub(super) refused: bool,
     pub(super) function: Option<FunctionName>,
     invocation: Option<InvocationId>,
@@ -112,11 +111,6 @@ impl<'a> Auditing<'a> {
         }
     }
 
-    /// Returns whether the entry needs the function of the invocation that the call is about.
-    pub(super) fn wants_function(&self) -> bool {
-        self.changes
-    }
-
     /// Stores the refusal that is the answer to the call.
     pub(super) fn is_refused_with(&mut self, refusal: &Refusal, reach: &Permissions) {
         let problem = &refusal.problem;
@@ -140,7 +134,7 @@ impl<'a> Auditing<'a> {
         let started = || InvocationId::parse(answer.headers().get(INVOCATION)?.to_str().ok()?);
         self.invocation = self.invocation.or_else(started);
         let entry = self.entry(Some(answer.status().as_u16()));
-        if let Some(written) = self.backend.audit(entry) {
+        if let Some(written) = self.backend.audit.record(entry) {
             written.await;
         }
     }
@@ -168,7 +162,7 @@ impl Drop for Auditing<'_> {
     fn drop(&mut self) {
         if !self.is_recorded && (self.changes || self.refused) {
             let entry = self.entry(None);
-            drop(self.backend.audit(entry)); // the caller has left
+            drop(self.backend.audit.record(entry)); // the caller has left
         }
     }
 }

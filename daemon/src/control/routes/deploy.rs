@@ -3,9 +3,9 @@
 use super::ADMIN;
 use crate::backend::{Deployed, NotDone, Upload, UploadCondition};
 use crate::control::call::ControlCall;
-use crate::control::condition::{ConditionWords, condition};
+use crate::control::condition::condition;
 use crate::control::limits::UPLOAD_MAX;
-use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now};
+use crate::http::response::{Answered, Refusal, header, internal, json, refuse, refuse_for_now, with_status, with_tag};
 use crate::invoke::refusal::no_function;
 use crate::uploads::form::UploadForm;
 use fnd_core::api::problem::Code;
@@ -13,17 +13,17 @@ use fnd_core::api::{FunctionDetail, Problem, ValidateReport};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 use hyper::StatusCode;
-use hyper::header::{ETAG, LOCATION};
+use hyper::header::LOCATION;
 
 pub(super) static ROUTES: &[super::ControlRoute] = &[
-    route!(PUT "/v1/functions/{function}" Function ADMIN "deploy", put),
+    route!(PUT "/v1/functions/{function}" Function ADMIN "deploy", put, Some(&["dry_run"])),
     route!(DELETE "/v1/functions/{function}" Function ADMIN "remove", delete),
 ];
 
 pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
-    let dry_run = call.request.query(&["dry_run"])?.switch("dry_run")?;
+    let dry_run = call.query.switch("dry_run")?;
     let function = named(&call)?;
-    let condition = condition(&call, Version::parse, &CONDITION)?;
+    let condition = condition(&call, Version::parse, CONDITION)?;
     let form = UploadForm::of(call.request.header("content-type")?).map_err(|what| refuse(Code::BadRequest, what))?;
     // Read after the headers were checked: a mistake there costs no transfer of 64 MiB.
     let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
@@ -42,8 +42,7 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
         .map_err(|why| refused(why, &function))?
     {
         Deployed::Created(detail) => {
-            let mut answer = tagged(&detail)?;
-            *answer.status_mut() = StatusCode::CREATED;
+            let mut answer = with_status(tagged(&detail)?, StatusCode::CREATED);
             // The name of a function in a group has a slash, which would begin another segment of the path.
             let location = format!("/v1/functions/{}", function.as_str().replace('/', "%2F"));
             answer.headers_mut().insert(LOCATION, header(&location));
@@ -59,9 +58,8 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// Removes an uploaded function.
 pub(super) async fn delete(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let function = named(&call)?;
-    let condition = condition(&call, Version::parse, &CONDITION)?;
+    let condition = condition(&call, Version::parse, CONDITION)?;
     if condition == UploadCondition::New {
         let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` removes only that version";
         return Err(refuse(Code::BadRequest, detail));
@@ -79,18 +77,15 @@ fn named(call: &ControlCall) -> Result<FunctionName, Refusal> {
 
 /// Returns a function with the version that serves in `ETag`.
 pub(super) fn tagged(detail: &FunctionDetail) -> Result<Answered, Refusal> {
-    let mut answer = json(detail)?;
-    if let Some(version) = detail.status.version {
-        answer.headers_mut().insert(ETAG, header(&format!("\"{version}\"")));
-    }
-    Ok(answer)
+    let answer = json(detail)?;
+    Ok(match detail.status.version {
+        Some(version) => with_tag(answer, &version),
+        None => answer,
+    })
 }
 
 /// The words about conditions on the function.
-const CONDITION: ConditionWords = ConditionWords {
-    new: "uploads a function only if there is none of that name",
-    example: "sha256:...",
-};
+const CONDITION: (&str, &str) = ("uploads a function only if there is none of that name", "sha256:...");
 
 fn refused(why: NotDone, function: &FunctionName) -> Refusal {
     let about = |code: Code, detail: String| Problem::new(code, detail).of(function);

@@ -104,7 +104,7 @@ pub(super) async fn permit_invocation(
 ) -> Result<(), Refusal> {
     let is_limited = call.reach.node() < route.role;
     // A role for the node holds for all functions, so the history is read only for a limited caller and for the audit.
-    if !is_limited && !audit.wants_function() {
+    if !is_limited && !audit.changes {
         return Ok(());
     }
     let id = call.invocation()?;
@@ -157,7 +157,7 @@ fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
     let mut segments = path.split('/');
     for expected in pattern.split('/') {
         if expected.ends_with("...}") {
-            // The rest is a path of its own: it is not decoded, and may be empty.
+            // The last parameter takes the rest of the path: as it is written, without decoding, even if it is empty.
             let first = segments.next()?.to_owned();
             places.push(segments.by_ref().fold(first, |all, segment| all + "/" + segment));
             continue;

@@ -1,42 +1,43 @@
 //! Routes about invocations: the history, results, dead letters; to cancel and to run again.
 
-use super::{ControlRoute, OPERATOR, VIEWER};
+use super::{ControlRoute, OPERATOR, VIEWER, changed};
 use crate::backend::Repeated;
 use crate::control::call::ControlCall;
 use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::control::refusal::{failed, no_invocation, not_changed, not_stored};
 use crate::http::response;
-use crate::http::response::{Answered, INVOCATION, Refusal, STATE, STATUS, header, internal, json, long_json, refuse};
+use crate::http::response::{Answered, INVOCATION, Refusal, STATE, STATUS, header, internal, json, long_json};
 use crate::invoke::answer::{of_end, of_run, wait};
+use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::api::{Changed, Problem};
 use fnd_core::records::InvocationFilter;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
 use fnd_core::run::Answer;
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_wire::ids::InvocationId;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 pub(super) static ROUTES: &[ControlRoute] = &[
-    route!(GET "/v1/invocations" List VIEWER "history", list),
-    route!(GET "/v1/invocations/{id}" Invocation VIEWER "show-run", show),
+    route!(GET "/v1/invocations" List VIEWER "history", list, None),
+    route!(GET "/v1/invocations/{id}" Invocation VIEWER "show-run", show, Some(&["wait"])),
     route!(GET "/v1/invocations/{id}/result" Invocation VIEWER "result", result),
     route!(GET "/v1/invocations/{id}/payload" Invocation VIEWER "payload", payload),
     route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR "cancel", cancel),
-    route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR "replay", replay),
-    route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters),
+    route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR "replay", repeat(Trigger::Replay)),
+    route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters, None),
     route!(GET "/v1/dead-letters/{id}" Invocation VIEWER "dead-letter", dead_letter),
-    route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR "redrive", redrive),
+    route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR "redrive", repeat(Trigger::Redrive)),
     route!(DELETE "/v1/dead-letters/{id}" Invocation OPERATOR "drop", discard),
 ];
+
+const READ: &str = "read the history";
 
 // `GET /v1/invocations` with its filters and `GET /v1/invocations/ID[?wait=30s]`.
 
 /// Lists a page of invocations, newest first.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.backend.invocations(filter(&call, &["usage", "parent"])?).await;
-    let list = listed.map_err(failed("read the history"))?;
-    let items = list.invocations.len();
-    long_json(list, items).await
+    let list = listed.map_err(failed(READ))?;
+    long_json(list.invocations.len(), list).await
 }
 
 /// Returns the filter of a request. `more` are the parameters that the request may have besides those of every filter.
@@ -51,9 +52,7 @@ pub(super) fn filter(call: &ControlCall, more: &[&'static str]) -> Result<Invoca
     let query = call.request.query(&known)?;
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     Ok(InvocationFilter {
-        function: query.get("function", "the name of a function", |text| {
-            FunctionName::new(text).ok()
-        })?,
+        function: query.function()?,
         state: query.get("state", "a state such as `failed`", RunState::parse)?,
         reason: query.get("reason", "a reason such as `timeout` or `exit-1`", Reason::parse)?,
         trigger: query.get("trigger", "a trigger such as `manual`", Trigger::parse)?,
@@ -81,16 +80,14 @@ fn version(text: &str) -> Option<String> {
 
 /// Shows one invocation: with `wait` when it has ended, or when the wait is over.
 pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["wait"])?;
     let id = call.invocation()?;
-    if let Some(wait) = query.duration("wait", WAIT_MAX)?
+    if let Some(wait) = call.query.duration("wait", WAIT_MAX)?
         && let Some(ended) = call.backend.ended(id)
     {
         // It has ended, fnd is stopping, or time is up: its state shows which.
         let _ = tokio::time::timeout(wait, ended).await;
     }
-    let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
-    json(&view.ok_or_else(|| no_invocation(id))?)
+    json(&call.known_invocation(id).await?)
 }
 
 /// `GET /v1/invocations/ID/result`: the result of an invocation.
@@ -99,10 +96,8 @@ pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
 /// status the function chose (`Fnd-Status` shows it). Of the function's other choices only the media type is used.
 /// Without a stored result the answer is the one that the caller of `invoke` would have got.
 pub(super) async fn result(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let id = call.invocation()?;
-    let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
-    let view = view.ok_or_else(|| no_invocation(id))?;
+    let view = call.known_invocation(id).await?;
     if !view.state.is_final() {
         let detail = format!(
             "the invocation is {}: wait for it with `?wait=30s`",
@@ -130,7 +125,6 @@ pub(super) async fn result(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// `GET /v1/invocations/ID/payload`: the payload of an invocation, byte for byte, with the media type that its caller stated.
 pub(super) async fn payload(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let id = call.invocation()?;
     if let Some((media_type, bytes)) = call.backend.payload(id).await.map_err(failed("read the payload"))? {
         let mut answer = response::whole("application/octet-stream", bytes);
@@ -140,7 +134,7 @@ pub(super) async fn payload(call: ControlCall) -> Result<Answered, Refusal> {
         }
         return Ok(answer);
     }
-    let known = call.backend.function_of(id).await.map_err(failed("read the history"))?;
+    let known = call.backend.function_of(id).await.map_err(failed(READ))?;
     let function = known.ok_or_else(|| no_invocation(id))?;
     let detail = "it has no payload that is stored: fnd keeps those of asynchronous runs and of runs that failed";
     Err(Problem::new(Code::NotKept, detail)
@@ -151,17 +145,13 @@ pub(super) async fn payload(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
 pub(super) async fn cancel(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let id = call.invocation()?;
     match wait(call.backend.cancel(id)).await? {
-        Answer::Done => json(&Changed {
-            state: "cancelling".to_owned(),
-        }),
+        Answer::Done => changed("cancelling"),
         Answer::NotFound => {
             // The supervisor knows only invocations that have not ended; the history tells an ended one from an unknown
             // one.
-            let known = call.backend.invocation(id).await.map_err(failed("read the history"))?;
-            let view = known.ok_or_else(|| no_invocation(id))?;
+            let view = call.known_invocation(id).await?;
             let detail = format!(
                 "the invocation has ended ({}): there is nothing to cancel",
                 view.state.as_str()
@@ -176,20 +166,12 @@ pub(super) async fn cancel(call: ControlCall) -> Result<Answered, Refusal> {
     }
 }
 
-/// `POST /v1/invocations/ID/replay`: queues an invocation's payload again. Redriving shares code with it.
-pub(super) async fn replay(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
+/// `POST /v1/invocations/ID/replay` and `POST /v1/dead-letters/ID/redrive`: queues an invocation's payload again. A dead letter
+/// leaves the list when the new invocation is on disk.
+async fn repeat(call: ControlCall, trigger: Trigger) -> Result<Answered, Refusal> {
     let id = call.invocation()?;
-    let repeated = call.backend.repeat(id, Trigger::Replay).await;
-    of_repeated(repeated.map_err(failed("read the history"))?, id).await
-}
-
-/// Returns the answer for a caller that requested another run.
-///
-/// # Errors
-/// Every result except an acceptance.
-pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<Answered, Refusal> {
-    let (code, function, detail) = match repeated {
+    let repeated = call.backend.repeat(id, trigger).await;
+    let (code, function, detail) = match repeated.map_err(failed(READ))? {
         Repeated::Asked(function, answering) => {
             return of_run(wait(answering).await?, &function, None);
         }
@@ -224,53 +206,36 @@ pub(super) async fn of_repeated(repeated: Repeated, id: InvocationId) -> Result<
     Err(Problem::new(code, detail).of(&function).in_invocation(id, None).into())
 }
 
-// `GET /v1/dead-letters[/ID]`, `POST /v1/dead-letters/ID/redrive`, `DELETE /v1/dead-letters/ID`.
-
-const READ: &str = "read the history";
+// `GET /v1/dead-letters[/ID]`, `DELETE /v1/dead-letters/ID`.
 
 /// Lists a page of dead letters, newest first.
 pub(super) async fn dead_letters(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.backend.dead_letters(filter(&call, &[])?).await;
     let list = listed.map_err(failed(READ))?;
-    let items = list.dead_letters.len();
-    long_json(list, items).await
+    long_json(list.dead_letters.len(), list).await
 }
 
 /// Shows one dead letter with its payload.
 pub(super) async fn dead_letter(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let id = call.invocation()?;
     let found = call.backend.dead_letter(id).await.map_err(failed(READ))?;
     json(&found.ok_or_else(|| no_dead_letter(id))?)
 }
 
-/// Queues a dead letter again; it leaves the list when the new invocation is on disk.
-pub(super) async fn redrive(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
-    let id = call.invocation()?;
-    let repeated = call.backend.repeat(id, Trigger::Redrive).await;
-    of_repeated(repeated.map_err(failed(READ))?, id).await
-}
-
 /// Removes a dead letter permanently.
 pub(super) async fn discard(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let id = call.invocation()?;
     let was_there = call.backend.drop_dead_letter(id).await;
     let was_there = was_there.map_err(failed(READ))?;
     if !was_there.map_err(|why| not_stored(&why))? {
         return Err(no_dead_letter(id));
     }
-    json(&Changed {
-        state: "dropped".to_owned(),
-    })
+    changed("dropped")
 }
 
 fn no_dead_letter(id: InvocationId) -> Refusal {
     let detail = format!(
         "there is no dead letter `{id}`: it never existed, was redriven or dropped, or its history was deleted"
     );
-    let mut refusal = refuse(Code::NotFound, detail);
-    refusal.problem.invocation = Some(id);
-    refusal
+    Problem::new(Code::NotFound, detail).in_invocation(id, None).into()
 }

@@ -31,23 +31,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) static ROUTES: &[ControlRoute] = &[
-    route!(POST "/v1/functions/{function}/invoke" Function OPERATOR "invoke", run),
+    route!(POST "/v1/functions/{function}/invoke" Function OPERATOR "invoke", run, Some(&["status"])),
     route!(POST "/v1/functions/{function}/invocations" Function OPERATOR "queue", queue),
-    route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
-    route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
-    route!(POST "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
-    route!(PUT "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
-    route!(PATCH "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
-    route!(DELETE "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
-    route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request),
+    route!(GET "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request, None),
+    route!(HEAD "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request, None),
+    route!(POST "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request, None),
+    route!(PUT "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request, None),
+    route!(PATCH "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request, None),
+    route!(DELETE "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request, None),
+    route!(OPTIONS "/v1/functions/{function}/http/{path...}" Function OPERATOR "request", request, None),
     route!(POST "/v1/events" List OPERATOR "emit", publish),
     route!(POST "/publish" List OPERATOR "emit", publish),
 ];
 
 /// Runs the function now. If the caller leaves, a run that has begun goes on; one that has not begun may be cancelled.
 pub(super) async fn run(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["status"])?;
-    let sync = query.get("status", "`sync`", |text| (text == "sync").then_some(()))?;
+    let sync = call
+        .query
+        .get("status", "`sync`", |text| (text == "sync").then_some(()))?;
     let when = if sync.is_some() {
         When::InStatusFile
     } else {
@@ -69,7 +70,6 @@ pub(super) async fn request(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// Queues a run; answers when the invocation is on disk.
 pub(super) async fn queue(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     submit(call, When::Stored, root()).await
 }
 
@@ -148,7 +148,10 @@ fn cannot_run(call: &ControlCall, function: &FunctionName) -> Refusal {
                 .unwrap_or_else(|| "it is not installed yet".to_owned());
             rejected(&Rejection::Invalid { error }, function)
         }
-        None => rejected(&call.backend.unknown(function), function),
+        None => rejected(
+            &call.backend.daemon.state.borrow().supervisor.unknown(function),
+            function,
+        ),
     }
 }
 
@@ -267,7 +270,6 @@ fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -
 /// An event of a caller that may not operate every function reaches only the functions that it may operate: sending it
 /// an event runs a function, as invoking it does.
 pub(super) async fn publish(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let limit = call.backend.event_bytes_max();
     let body = call.read_body(limit, "the largest limits.body of a subscriber").await?;
     let emitter = call.granted.as_ref().map(|granted| granted.emitter(&call));

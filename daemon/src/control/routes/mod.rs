@@ -19,16 +19,21 @@
 //! - `state`: the values that functions share
 //! - `streams`: output and events
 
-/// Makes a route of a table.
+/// Makes a route of a table. Behind the handler come its further arguments in parentheses; then the parameters that the query may
+/// have, if there are any.
 macro_rules! route {
-    ($method:ident $path:literal $about:ident $role:ident $verb:expr, $run:path) => {
+    ($method:ident $path:literal $about:ident $role:ident $verb:expr, $run:ident $(($($argument:expr),+))?) => {
+        route!($method $path $about $role $verb, $run $(($($argument),+))?, Some(&[]))
+    };
+    ($method:ident $path:literal $about:ident $role:ident $verb:expr, $run:ident $(($($argument:expr),+))?, $query:expr) => {
         $crate::control::routes::ControlRoute {
             method: hyper::Method::$method,
             path: $path,
             about: $crate::control::routes::RouteAbout::$about,
             role: $role,
             verb: $verb,
-            run: |call| Box::pin($run(call)),
+            query: $query,
+            run: |call| Box::pin($run(call $($(, $argument)+)?)),
         }
     };
 }
@@ -50,13 +55,15 @@ use super::call::ControlCall;
 use super::granted::RequestingFunction;
 use crate::backend::Backend;
 use crate::http::limits::Pace;
+use crate::http::query::Query;
 use crate::http::request::{IncomingRequest, Unread, discard};
-use crate::http::response::{Answered, Refusal, problem};
+use crate::http::response::{Answered, Refusal, json, problem};
 use crate::peer::Peer;
 use audit::Auditing;
 pub(super) use audit::refused_at_socket;
 use find::{find, permit_invocation, permit_path};
 use fnd_core::access::Permissions;
+use fnd_core::api::Changed;
 use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
 use hyper::Method;
@@ -75,6 +82,8 @@ pub(super) struct ControlRoute {
     role: Option<Role>,
     /// Its short name in the audit: the verb of `fndctl` where there is one.
     verb: &'static str,
+    /// The parameters that its query may have; none: its handler reads the query itself.
+    query: Option<&'static [&'static str]>,
     run: fn(ControlCall) -> Handling,
 }
 
@@ -139,7 +148,7 @@ pub(crate) async fn answer(
         audit.is_about(route, &places);
         let permitted = permit_path(route, &places, reach);
         permitted.inspect_err(|_| audit.refused = true)?;
-        let call = ControlCall {
+        let mut call = ControlCall {
             backend: Rc::clone(&backend),
             reach: reach.clone(),
             uid: peer.uid,
@@ -149,6 +158,7 @@ pub(crate) async fn answer(
                 body: Rc::clone(&unread),
                 pace: Pace::LOCAL,
             },
+            query: Query::default(),
             places,
         };
         // The manifest of a function decides in place of roles, also about invocations.
@@ -157,6 +167,9 @@ pub(crate) async fn answer(
             allowed.inspect_err(|_| audit.refused = true)?;
         } else if route.about == RouteAbout::Invocation {
             permit_invocation(route, &call, &mut audit).await?;
+        }
+        if let Some(known) = route.query {
+            call.query = call.request.query(known)?;
         }
         (route.run)(call).await
     };
@@ -172,4 +185,11 @@ pub(crate) async fn answer(
     // The answer to a change waits here until its entry is stored, for a second at most.
     audit.answered(&response).await;
     response
+}
+
+/// Returns the answer to a change: the state of its object from now on.
+fn changed(state: &str) -> Result<Answered, Refusal> {
+    json(&Changed {
+        state: state.to_owned(),
+    })
 }

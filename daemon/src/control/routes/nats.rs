@@ -15,10 +15,10 @@ use fnd_wire::ids::FunctionName;
 use fnd_wire::units::{print_duration, print_size};
 
 pub(super) static ROUTES: &[ControlRoute] = &[
-    route!(GET "/v1/nats" List VIEWER "nats", nats),
+    route!(GET "/v1/nats" List VIEWER "nats", nats, Some(&["function"])),
     // A message may run functions on other nodes, too, for which this one knows no roles.
-    route!(POST "/v1/nats/publish" Node OPERATOR "emit", publish),
-    route!(POST "/v1/functions/{function}/nats/release" Function OPERATOR "release-claim", release),
+    route!(POST "/v1/nats/publish" Node OPERATOR "emit", publish, Some(&["subject", "id"])),
+    route!(POST "/v1/functions/{function}/nats/release" Function OPERATOR "release-claim", release, Some(&["sequence"])),
 ];
 
 /// Most bytes of a message that is published. The server has a limit of its own, by default 1 MiB.
@@ -28,11 +28,9 @@ const ID_MAX: usize = 255;
 
 /// `GET /v1/nats[?function=F]`: the connection, and the entries of functions that the caller may view.
 pub(super) async fn nats(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["function"])?;
-    let function = query.get("function", "the name of a function", |text| {
-        FunctionName::new(text).ok()
-    })?;
-    let mut view = call.backend.nats().ok_or_else(not_configured)?;
+    let function = call.query.function()?;
+    let view = call.backend.daemon.state.borrow().look().nats.view();
+    let mut view = view.ok_or_else(not_configured)?;
     let is_asked = |name: &FunctionName| function.as_ref().is_none_or(|function| function == name);
     view.triggers
         .retain(|trigger| call.reach.views(&trigger.function) && is_asked(&trigger.function));
@@ -45,9 +43,8 @@ pub(super) async fn nats(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// `POST /v1/functions/F/nats/release?sequence=N`: ends the claim of a node that does not come back.
 pub(super) async fn release(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["sequence"])?;
     let from_one = |text: &str| text.parse::<u64>().ok().filter(|sequence| *sequence > 0);
-    let sequence: Option<u64> = query.get("sequence", "a number from 1 on", from_one)?;
+    let sequence: Option<u64> = call.query.get("sequence", "a number from 1 on", from_one)?;
     let Some(sequence) = sequence else {
         return Err(refuse(Code::BadRequest, "`sequence` is missing: use `?sequence=7`"));
     };
@@ -94,7 +91,7 @@ fn not_released(failed: &ReleaseFailed, function: &FunctionName, sequence: u64) 
 
 /// `POST /v1/nats/publish?subject=S[&id=ID]`: publishes the body, and answers when a stream has stored it.
 pub(super) async fn publish(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["subject", "id"])?;
+    let query = &call.query;
     let form = "a subject without wildcards, such as `orders.new`";
     let subject = query.get("subject", form, |text| is_target(text).then(|| text.to_owned()))?;
     let Some(subject) = subject else {

@@ -15,8 +15,7 @@ static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     format!("{document:#}")
 });
 
-pub(super) async fn answer(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
+pub(super) async fn answer(_: ControlCall) -> Result<Answered, Refusal> {
     Ok(whole("application/json", DOCUMENT.as_str()))
 }
 

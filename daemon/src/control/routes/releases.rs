@@ -17,16 +17,15 @@ use fnd_wire::ids::FunctionName;
 pub(super) static ROUTES: &[super::ControlRoute] = &[
     route!(GET "/v1/functions/{function}/versions" Function VIEWER "releases", list),
     route!(GET "/v1/functions/{function}/versions/{version}/files" Function OPERATOR "diff", files),
-    route!(POST "/v1/functions/{function}/rollback" Function OPERATOR "rollback", rollback),
-    route!(POST "/v1/functions/{function}/pin" Function OPERATOR "pin", pin),
-    route!(POST "/v1/functions/{function}/unpin" Function OPERATOR "unpin", unpin),
-    route!(POST "/v1/functions/{function}/canary" Function OPERATOR "canary", canary),
-    route!(DELETE "/v1/functions/{function}/canary" Function OPERATOR "stop-canary", stop_canary),
-    route!(POST "/v1/functions/{function}/promote" Function OPERATOR "promote", promote),
+    route!(POST "/v1/functions/{function}/rollback" Function OPERATOR "rollback", hold(HoldKind::Rollback), Some(&["version"])),
+    route!(POST "/v1/functions/{function}/pin" Function OPERATOR "pin", hold(HoldKind::Pin), Some(&["version"])),
+    route!(POST "/v1/functions/{function}/unpin" Function OPERATOR "unpin", change(ReleaseChange::EndHold)),
+    route!(POST "/v1/functions/{function}/canary" Function OPERATOR "canary", canary, Some(&["percent"])),
+    route!(DELETE "/v1/functions/{function}/canary" Function OPERATOR "stop-canary", change(ReleaseChange::StopCanary)),
+    route!(POST "/v1/functions/{function}/promote" Function OPERATOR "promote", change(ReleaseChange::Promote)),
 ];
 
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let function = call.function()?;
     let list = call.backend.releases(&function);
     json(&list.map_err(|why| refused(&function, &why))?)
@@ -34,7 +33,6 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// Returns the files of a release. The role operator is needed: a viewer may have no right to read the file on the disk.
 pub(super) async fn files(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let function = call.function()?;
     let release = call.places.get(1).map_or("", String::as_str);
     let files = call.backend.release_files(&function, release).await;
@@ -51,45 +49,22 @@ pub(super) async fn files(call: ControlCall) -> Result<Answered, Refusal> {
     json(&files)
 }
 
-pub(super) async fn rollback(call: ControlCall) -> Result<Answered, Refusal> {
-    hold(call, HoldKind::Rollback).await
-}
-
-pub(super) async fn pin(call: ControlCall) -> Result<Answered, Refusal> {
-    hold(call, HoldKind::Pin).await
-}
-
 async fn hold(call: ControlCall, kind: HoldKind) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["version"])?;
-    let version = query.get("version", "the hash of a release or its beginning", |text| {
-        (!text.is_empty()).then(|| text.to_owned())
-    })?;
+    let version = call
+        .query
+        .get("version", "the hash of a release or its beginning", |text| {
+            (!text.is_empty()).then(|| text.to_owned())
+        })?;
     change(call, ReleaseChange::Hold(kind, version)).await
 }
 
-pub(super) async fn unpin(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
-    change(call, ReleaseChange::EndHold).await
-}
-
 pub(super) async fn canary(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["percent"])?;
     let expected = "a share of the calls from 1 to 100";
-    let percent = query.get("percent", expected, |text| {
+    let percent = call.query.get("percent", expected, |text| {
         text.parse().ok().filter(|percent| (1..=100).contains(percent))
     })?;
     let percent = percent.ok_or_else(|| wrong("percent", expected, ""))?;
     change(call, ReleaseChange::Canary(percent)).await
-}
-
-pub(super) async fn promote(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
-    change(call, ReleaseChange::Promote).await
-}
-
-pub(super) async fn stop_canary(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
-    change(call, ReleaseChange::StopCanary).await
 }
 
 async fn change(call: ControlCall, change: ReleaseChange) -> Result<Answered, Refusal> {

@@ -3,36 +3,33 @@
 
 use super::{OPERATOR, VIEWER};
 use crate::control::call::ControlCall;
-use crate::control::condition::{ConditionWords, condition};
+use crate::control::condition::condition;
 use crate::control::limits::PAGE;
 use crate::http::query::decode;
 use crate::http::request::{bytes_of, short};
-use crate::http::response::{Answered, Refusal, header, json, refuse, refuse_for_now};
+use crate::http::response::{Answered, Refusal, json, refuse, refuse_for_now, with_tag};
 use fnd_core::api::problem::Code;
 use fnd_core::json::is_too_deep;
 use fnd_core::kv::{BYTES_MAX, KEYS_MAX, KvCondition, KvRefusal, KvRequest, KvResponse, PREFIX_MAX, VALUE_MAX};
 use fnd_manifest::state_key::{StateKey, is_scope};
 use fnd_wire::units::print_size;
-use hyper::header::ETAG;
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub(super) static ROUTES: &[super::ControlRoute] = &[
     route!(GET "/v1/state" Node VIEWER "state", scopes),
-    route!(GET "/v1/state/{scope}" Node VIEWER "state", keys),
+    route!(GET "/v1/state/{scope}" Node VIEWER "state", keys, Some(&["prefix", "after", "limit"])),
     route!(GET "/v1/state/{scope}/{key...}" Node VIEWER "state", get),
     route!(PUT "/v1/state/{scope}/{key...}" Node OPERATOR "set-state", put),
     route!(DELETE "/v1/state/{scope}/{key...}" Node OPERATOR "delete-state", delete),
 ];
 
 pub(super) async fn scopes(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     told(&call, KvRequest::Scopes, None).await
 }
 
 /// Lists a page of the keys of a scope.
 pub(super) async fn keys(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["prefix", "after", "limit"])?;
+    let query = &call.query;
     let text = |text: &str| (text.len() <= PREFIX_MAX).then(|| text.to_owned());
     let ask = KvRequest::Keys {
         scope: call.state_scope()?.to_owned(),
@@ -45,16 +42,14 @@ pub(super) async fn keys(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// Returns a value with its version.
 pub(super) async fn get(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let key = call.state_key()?;
     told(&call, KvRequest::Get(key.clone()), Some((&key, KvCondition::Any))).await
 }
 
 /// Sets a value, which is the body.
 pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let key = call.state_key()?;
-    let condition = condition(&call, |number| number.parse().ok(), &CONDITION)?;
+    let condition = condition(&call, |number| number.parse().ok(), CONDITION)?;
     let body = call.read_body(VALUE_MAX, "the largest value of the state").await?;
     let value = value(&bytes_of(&body)?)?;
     let ask = KvRequest::Put {
@@ -66,9 +61,8 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
 }
 
 pub(super) async fn delete(call: ControlCall) -> Result<Answered, Refusal> {
-    call.request.query(&[])?;
     let key = call.state_key()?;
-    let condition = condition(&call, |number| number.parse().ok(), &CONDITION)?;
+    let condition = condition(&call, |number| number.parse().ok(), CONDITION)?;
     if condition == KvCondition::New {
         let detail = "`If-None-Match` has no meaning for DELETE: `If-Match: \"VERSION\"` deletes only that version";
         return Err(refuse(Code::BadRequest, detail));
@@ -118,7 +112,7 @@ fn value(body: &[u8]) -> Result<String, Refusal> {
         return Err(refuse(Code::BadJson, "the value is nested too deep"));
     }
     match serde_json::from_slice::<&RawValue>(body) {
-        // Kept as it is written: a large number that is parsed and written anew can become another one.
+        // The text of the value is kept: a large number that is parsed and written again can become another number.
         Ok(value) => Ok(value.get().to_owned()),
         Err(error) => {
             let detail = format!("the value is not JSON: {error}; a text is JSON in quotes, such as `\"paid\"`");
@@ -128,10 +122,7 @@ fn value(body: &[u8]) -> Result<String, Refusal> {
 }
 
 /// The words about conditions on the key.
-const CONDITION: ConditionWords = ConditionWords {
-    new: "sets a value only if the key has none",
-    example: "7",
-};
+const CONDITION: (&str, &str) = ("sets a value only if the key has none", "7");
 
 /// Sends a request to the store of values, and returns the answer. `about` is the key of the request and the condition on it, if
 /// there is a key.
@@ -140,23 +131,17 @@ async fn told(
     ask: KvRequest,
     about: Option<(&StateKey, KvCondition)>,
 ) -> Result<Answered, Refusal> {
-    let told = call.backend.state(ask).await.map_err(|failure| {
-        let why = crate::telemetry::escape(&failure.0);
+    let told = call.backend.state.ask(ask).await.map_err(|why| {
+        let why = crate::telemetry::escape(&why);
         refuse_for_now(Code::Unavailable, format!("the state cannot be used now: {why}"))
     })?;
     match told {
-        Ok(KvResponse::Entry(entry)) => tagged(&entry, entry.version),
-        Ok(KvResponse::Written(written)) => tagged(&written, written.version),
+        Ok(KvResponse::Entry(entry)) => Ok(with_tag(json(&entry)?, &entry.version)),
+        Ok(KvResponse::Written(written)) => Ok(with_tag(json(&written)?, &written.version)),
         Ok(KvResponse::Keys(keys)) => json(&keys),
         Ok(KvResponse::Scopes(scopes)) => json(&scopes),
         Err(why) => Err(refused(why, about)),
     }
-}
-
-fn tagged(body: &impl Serialize, version: u64) -> Result<Answered, Refusal> {
-    let mut answer = json(body)?;
-    answer.headers_mut().insert(ETAG, header(&format!("\"{version}\"")));
-    Ok(answer)
 }
 
 fn refused(why: KvRefusal, about: Option<(&StateKey, KvCondition)>) -> Refusal {

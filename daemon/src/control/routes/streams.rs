@@ -4,8 +4,8 @@ use super::{ControlRoute, VIEWER};
 use crate::backend::LogQuery;
 use crate::control::call::ControlCall;
 use crate::control::limits::{EVENTS_MAX, LINES};
-use crate::control::refusal::{failed, no_invocation};
-use crate::http::query::{Query, wrong};
+use crate::control::refusal::failed;
+use crate::http::query::wrong;
 use crate::http::response::{Answered, Refusal};
 use crate::http::stream::{Framing, lines};
 use crate::invoke::refusal::no_function;
@@ -15,9 +15,9 @@ use fnd_core::records::InvocationFilter;
 use fnd_wire::ids::FunctionName;
 
 pub(super) static ROUTES: &[ControlRoute] = &[
-    route!(GET "/v1/invocations/{id}/logs" Invocation VIEWER "logs", logs_of_invocation),
-    route!(GET "/v1/logs" List VIEWER "logs", logs),
-    route!(GET "/v1/stream" List VIEWER "events", stream),
+    route!(GET "/v1/invocations/{id}/logs" Invocation VIEWER "logs", logs_of_invocation, Some(&["since", "until", "limit", "follow"])),
+    route!(GET "/v1/logs" List VIEWER "logs", logs, Some(&["function", "since", "until", "limit", "follow"])),
+    route!(GET "/v1/stream" List VIEWER "events", stream, Some(&["since", "function", "kind", "limit", "follow"])),
 ];
 
 // `GET /v1/invocations/ID/logs` and `GET /v1/logs`: kept output, and with `follow=1` new output, one JSON object per
@@ -25,17 +25,15 @@ pub(super) static ROUTES: &[ControlRoute] = &[
 
 /// Returns output of one invocation. With `follow=1` the answer ends when the invocation ends.
 pub(super) async fn logs_of_invocation(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["since", "until", "limit", "follow"])?;
     let id = call.invocation()?;
-    let view = call.backend.invocation(id).await.map_err(failed("read the history"))?;
-    let view = view.ok_or_else(|| no_invocation(id))?;
+    let view = call.known_invocation(id).await?;
     send_logs(
         &call,
         LogQuery {
             // The function may be deleted, or be one of fnd's own.
             function: Some(view.function),
             invocation: Some(id),
-            ..log_query(&call, &query)?
+            ..log_query(&call)?
         },
     )
     .await
@@ -43,10 +41,7 @@ pub(super) async fn logs_of_invocation(call: ControlCall) -> Result<Answered, Re
 
 /// Returns output of one function or of all.
 pub(super) async fn logs(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["function", "since", "until", "limit", "follow"])?;
-    let function = query.get("function", "the name of a function", |text| {
-        FunctionName::new(text).ok()
-    })?;
+    let function = call.query.function()?;
     if let Some(name) = &function {
         // A function that the caller may not view gets the answer of one that never existed.
         let known = call.reach.views(name) && (call.backend.function(name).is_some() || has_run(&call, name).await?);
@@ -56,7 +51,7 @@ pub(super) async fn logs(call: ControlCall) -> Result<Answered, Refusal> {
         &call,
         LogQuery {
             function,
-            ..log_query(&call, &query)?
+            ..log_query(&call)?
         },
     )
     .await
@@ -78,7 +73,8 @@ async fn has_run(call: &ControlCall, function: &FunctionName) -> Result<bool, Re
     Ok(!found.invocations.is_empty())
 }
 
-fn log_query(call: &ControlCall, query: &Query) -> Result<LogQuery, Refusal> {
+fn log_query(call: &ControlCall) -> Result<LogQuery, Refusal> {
+    let query = &call.query;
     Ok(LogQuery {
         function: None,
         invocation: None,
@@ -101,16 +97,14 @@ async fn send_logs(call: &ControlCall, query: LogQuery) -> Result<Answered, Refu
 ///
 /// `since=SEQ`, or the `Last-Event-ID` that a browser sends when it reconnects, continues after that event.
 pub(super) async fn stream(call: ControlCall) -> Result<Answered, Refusal> {
-    let query = call.request.query(&["since", "function", "kind", "limit", "follow"])?;
-    let function = query.get("function", "the name of a function", |text| {
-        FunctionName::new(text).ok()
-    })?;
+    let query = &call.query;
+    let function = query.function()?;
     let since = query.get("since", SINCE, since)?;
     let last = call.request.header("last-event-id")?.filter(|text| !text.is_empty());
     // A browser that reconnects sends the same query again. So `since` is where it began, and the header says how far it has
     // come.
     let from = match (last, since) {
-        (Some(last), _) => since_last(last)?,
+        (Some(last), _) => self::since(last).ok_or_else(|| wrong("Last-Event-ID", SINCE, last))?,
         (None, Some(from)) => from,
         (None, None) => Since::Kept,
     };
@@ -147,10 +141,6 @@ fn since(text: &str) -> Option<Since> {
         "0" => Some(Since::Kept),
         _ => Seq::parse(text).map(Since::After),
     }
-}
-
-fn since_last(text: &str) -> Result<Since, Refusal> {
-    since(text).ok_or_else(|| wrong("Last-Event-ID", SINCE, text))
 }
 
 fn known() -> String {

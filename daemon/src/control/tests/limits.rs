@@ -201,7 +201,7 @@ fn serve_here(client: impl AsyncFn(tokio::net::UnixStream)) {
     world.run_until(async move {
         tokio::time::pause();
         let access = Rc::new(RefCell::new(own()));
-        let (server, stop) = serve(listen::bind(&socket, None).unwrap(), backend, access);
+        let (server, stop) = serve(listen::bind(&socket).unwrap(), backend, access);
         let serving = tokio::task::spawn_local(server);
         client(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
         stop.now();

@@ -321,6 +321,7 @@ fn changes_say_what_is_so_now() {
     for (path, status, state) in [
         ("/v1/functions/hello/disable", 200, "disabled"),
         ("/v1/functions/hello/enable", 200, "enabled"),
+        ("/v1/functions/hello/restart", 200, "restarting"),
         ("/v1/drain", 202, "draining"),
         ("/v1/drain?wait=10ms", 202, "draining"),
         (&format!("/v1/invocations/{running}/cancel"), 200, "cancelling"),

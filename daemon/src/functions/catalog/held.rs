@@ -16,7 +16,7 @@ const MAX: u64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct HeldContent {
     path: PathBuf,
-    held: KnownDirectories,
+    pub(super) held: KnownDirectories,
     /// Whether the last write failed; logged once.
     failing: bool,
 }
@@ -41,11 +41,6 @@ impl HeldContent {
             held,
             failing: false,
         }
-    }
-
-    /// Returns the directories that held functions.
-    pub(super) fn held(&self) -> &KnownDirectories {
-        &self.held
     }
 
     /// Replaces the file if the directories have changed. The next scan retries a write that failed.
@@ -107,24 +102,24 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("directories");
         let mut file = HeldContent::open(path.clone());
-        assert_eq!(file.held(), &KnownDirectories::new());
+        assert_eq!(file.held, KnownDirectories::new());
         let identity = DirectoryIdentity { device: 7, inode: 9 };
         let held: KnownDirectories = [("/etc/fnd/a directory".to_owned(), identity)].into();
         file.store(held.clone());
-        assert_eq!(HeldContent::open(path.clone()).held(), &held);
+        assert_eq!(HeldContent::open(path.clone()).held, held);
         let mut text = fs::read(&path).unwrap();
         text.extend(b"7\nx 9 /a\n7 9\n");
         fs::write(&path, &text).unwrap();
-        assert_eq!(HeldContent::open(path.clone()).held(), &held);
+        assert_eq!(HeldContent::open(path.clone()).held, held);
         text.push(0xff);
         fs::write(&path, &text).unwrap();
-        assert_eq!(HeldContent::open(path.clone()).held(), &KnownDirectories::new());
+        assert_eq!(HeldContent::open(path.clone()).held, KnownDirectories::new());
         // The directory of the file is gone: nothing is kept back that could not be written.
         let mut gone = HeldContent::open(dir.path().join("gone/directories"));
         gone.store(held.clone());
-        assert!(gone.failing && gone.held().is_empty());
+        assert!(gone.failing && gone.held.is_empty());
         fs::create_dir(dir.path().join("gone")).unwrap();
         gone.store(held.clone());
-        assert!(!gone.failing && gone.held() == &held);
+        assert!(!gone.failing && gone.held == held);
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct DirectoryIdentity {
 pub(super) type KnownDirectories = BTreeMap<String, DirectoryIdentity>;
 
 /// The result of reading a directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum Observed {
     /// The directory was read.
     Read {
@@ -40,6 +40,7 @@ pub(super) enum Observed {
         empty: bool,
     },
     /// The directory does not exist.
+    #[default]
     Missing,
     /// The directory could not be read, or not completely; says why.
     Unreadable(String),
@@ -49,12 +50,12 @@ pub(super) enum Observed {
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     /// The directory that held functions last.
-    held: Option<DirectoryIdentity>,
+    pub(super) held: Option<DirectoryIdentity>,
     /// Whether it was read at the last scan and held no function.
     empty: bool,
     away: bool,
     /// Since when it counts again after it was away.
-    back: Option<Duration>,
+    pub(super) back: Option<Duration>,
 }
 
 impl Presence {
@@ -64,16 +65,6 @@ impl Presence {
             held,
             ..Self::default()
         }
-    }
-
-    /// Returns the directory that held functions last.
-    pub(super) fn held(&self) -> Option<DirectoryIdentity> {
-        self.held
-    }
-
-    /// Returns since when it counts again after it was away; nothing if it is away or never was.
-    pub(super) fn back(&self) -> Option<Duration> {
-        self.back
     }
 
     /// Notes that no function of the directory is known any more: if it was read and is empty, no function is expected
@@ -236,10 +227,10 @@ mod tests {
         let at = Duration::from_secs(7);
         assert!(presence.observed(&read(OTHER, true), true, false, at).is_some());
         assert!(presence.observed(&read(OTHER, true), true, true, at).is_none());
-        assert_eq!(presence.back(), Some(at));
+        assert_eq!(presence.back, Some(at));
         assert!(counts(&mut presence, &read(OTHER, true)), "once is enough");
         assert!(presence.observed(&Observed::Missing, true, true, at).is_some());
-        assert_eq!(presence.back(), None);
+        assert_eq!(presence.back, None);
     }
 
     #[test]
@@ -255,6 +246,6 @@ mod tests {
                 .observed(&read(OTHER, true), false, false, Duration::ZERO)
                 .is_none()
         );
-        assert_eq!(presence.held(), None);
+        assert_eq!(presence.held, None);
     }
 }

@@ -40,13 +40,13 @@ pub(super) struct Settled {
 }
 
 /// The reasons to scan.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct RescanTimer {
     last: Option<FinishedScan>,
     /// The requested scans that are not over, and when they were requested.
     asked: Vec<(u64, Duration)>,
     /// When the first change or request since the last scan came.
-    hinted: Option<Duration>,
+    pub(super) dirty_since: Option<Duration>,
     /// When a scan last reported a change.
     changed: Duration,
     /// Since when every scan has found files that are not complete.
@@ -58,30 +58,21 @@ impl RescanTimer {
     /// Returns a timer that waits for the first request.
     pub(super) fn new() -> Self {
         Self {
-            last: None,
-            asked: Vec::new(),
-            hinted: None,
-            changed: Duration::ZERO,
-            unsettled_since: None,
             quiet: true,
+            ..Self::default()
         }
     }
 
-    /// Notes a change in the directories.
-    pub(super) fn hint(&mut self, now: Duration) {
+    /// Notes a change in the directories: a scan is due soon.
+    pub(super) fn mark_dirty(&mut self, now: Duration) {
         // The first one counts, so that endless changes do not delay the scan.
-        self.hinted.get_or_insert(now);
+        self.dirty_since.get_or_insert(now);
     }
 
     /// Notes a request: the requester wants to know when everything that exists now has been scanned.
     pub(super) fn ask(&mut self, number: u64, now: Duration) {
         self.asked.push((number, now));
-        self.hint(now);
-    }
-
-    /// Returns whether a change was noted since the last scan began.
-    pub(super) fn is_hinted(&self) -> bool {
-        self.hinted.is_some()
+        self.mark_dirty(now);
     }
 
     /// Returns when to scan; nothing if only a request can cause the first scan.
@@ -90,7 +81,7 @@ impl RescanTimer {
             return self.asked.first().map(|(_, at)| *at);
         };
         let reasons = [
-            self.hinted.map(|at| at + BURST),
+            self.dirty_since.map(|at| at + BURST),
             last.unsettled.map(|after| last.ended + after.max(BURST)),
             self.asked.iter().map(|(_, at)| *at + PATIENCE).min(),
             (!self.quiet).then(|| self.quiet_at()),
@@ -103,7 +94,7 @@ impl RescanTimer {
 
     /// Takes the result of a scan.
     pub(super) fn finished(&mut self, scan: FinishedScan) -> Settled {
-        self.hinted = None;
+        self.dirty_since = None;
         if scan.moved {
             self.changed = scan.ended;
             self.quiet = false;

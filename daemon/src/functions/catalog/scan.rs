@@ -102,6 +102,7 @@ pub struct Remembered {
 }
 
 /// The known state of a function's files.
+#[derive(Default)]
 struct KnownFunction {
     /// Index of the functions directory that it was found in last.
     directory: u16,
@@ -120,22 +121,6 @@ struct KnownFunction {
     absent_since: Option<Duration>,
 }
 
-impl KnownFunction {
-    /// Returns a function of which no state was seen yet.
-    fn new(directory: u16, mono: Duration) -> Self {
-        Self {
-            directory,
-            applied: None,
-            foreign: None,
-            by_event: false,
-            seen: None,
-            seen_since: mono,
-            is_incomplete: false,
-            absent_since: None,
-        }
-    }
-}
-
 /// A functions directory.
 struct Root {
     index: u16,
@@ -151,7 +136,7 @@ struct Root {
 /// Remembers the reported functions and compares.
 pub(super) struct Scanner {
     roots: Vec<Root>,
-    rules: WalkRules,
+    pub(super) rules: WalkRules,
     known: BTreeMap<FunctionName, KnownFunction>,
     /// The functions of foreign files when fnd last ran; empty once all directories were read.
     remembered: Vec<Remembered>,
@@ -206,9 +191,9 @@ impl Scanner {
         for root in &self.roots {
             let shown = root.path.display().to_string();
             for (group, presence) in &root.groups {
-                held.extend(presence.held().map(|identity| (format!("{shown}/{group}"), identity)));
+                held.extend(presence.held.map(|identity| (format!("{shown}/{group}"), identity)));
             }
-            held.extend(root.presence.held().map(|identity| (shown, identity)));
+            held.extend(root.presence.held.map(|identity| (shown, identity)));
         }
         held
     }
@@ -221,11 +206,6 @@ impl Scanner {
             let mut groups = root.seen_groups.iter();
             root.seen != identity(&root.path).ok() || groups.any(|(group, seen)| device(group) != Some(*seen))
         })
-    }
-
-    /// Replaces the rules that say which files are functions.
-    pub(super) fn set_rules(&mut self, rules: WalkRules) {
-        self.rules = rules;
     }
 
     /// Forgets the reported functions, so that the next scan reports all of them again.
@@ -303,7 +283,7 @@ impl Scanner {
             // A directory that came back may not be complete yet: it gets the time for which a function may be absent.
             if let Some(left) = root
                 .presence
-                .back()
+                .back
                 .and_then(|back| left(ABSENT, now.mono.saturating_sub(back)))
             {
                 difference.decide_in(left);
@@ -339,7 +319,10 @@ impl Scanner {
             found.remove(&clash.function);
             // The function is not gone. When the clash is over, the remaining file is reported again, and this ends the
             // error. It is known even if no file of it was ever reported: it is removed when all of them are gone.
-            let new = || KnownFunction::new(clash.directory, now.mono);
+            let new = || KnownFunction {
+                directory: clash.directory,
+                ..KnownFunction::default()
+            };
             let known = self.known.entry(clash.function.clone()).or_insert_with(new);
             known.absent_since = None;
             known.applied = None;
@@ -405,7 +388,7 @@ impl Scanner {
         }
         for (path, state) in found {
             let known = before.get(&path);
-            if known != Some(&state) && written.is_writing_to(&path) {
+            if known != Some(&state) && written.writing.contains(&path) {
                 difference.decide_in(SETTLE);
                 self.encrypted.extend(known.map(|known| (path, *known)));
                 continue;
@@ -422,8 +405,7 @@ impl Scanner {
         let CandidateState { candidate, signature } = found;
         let root = self.roots.get(usize::from(candidate.directory));
         let root = root.map(|root| root.path.as_path());
-        let new = || KnownFunction::new(candidate.directory, now.mono);
-        let known = self.known.entry(candidate.function.clone()).or_insert_with(new);
+        let known = self.known.entry(candidate.function.clone()).or_default();
         known.directory = candidate.directory;
         let foreign = Some(&*candidate.source).filter(|source| is_foreign(source));
         if known.foreign.as_deref() != foreign {
@@ -487,7 +469,7 @@ impl Root {
             .presence
             .observed(&walked.observed, ours().next().is_some(), accept, mono)
         {
-            *walked = Walked::nothing();
+            *walked = Walked::default();
             walked.doubts.everything = true;
             walked.unread.push(why.in_file(&self.path.display().to_string()));
             return;
@@ -502,7 +484,9 @@ impl Root {
             }
             let presence = self.groups.entry(group.clone()).or_default();
             let observed = Observed::Read {
-                identity: of_mount(*identity),
+                // What distinguishes a mounted group from the directory below the mount. A group that was created anew on
+                // the same device counts as the same.
+                identity: DirectoryIdentity { inode: 0, ..*identity },
                 empty: *empty,
             };
             let knows = ours().any(|(name, _)| is_in(group, name));
@@ -518,11 +502,9 @@ impl Root {
             walked.doubts.groups.contains(group) || walked.groups.iter().any(|(other, ..)| other == group)
         };
         self.groups
-            .retain(|group, presence| presence.held().is_some() && there(group));
+            .retain(|group, presence| presence.held.is_some() && there(group));
     }
-}
 
-impl Root {
     /// Updates where functions are expected, after some were removed.
     fn expect(&mut self, known: &BTreeMap<FunctionName, KnownFunction>) {
         let ours = || known.iter().filter(|(_, known)| known.directory == self.index);
@@ -534,7 +516,7 @@ impl Root {
                 presence.expect_nothing();
             }
         }
-        self.groups.retain(|_, presence| presence.held().is_some());
+        self.groups.retain(|_, presence| presence.held.is_some());
     }
 }
 
@@ -542,12 +524,6 @@ fn is_in(group: &str, name: &FunctionName) -> bool {
     name.as_str()
         .strip_prefix(group)
         .is_some_and(|rest| rest.starts_with('/'))
-}
-
-/// Returns the part of an identity that distinguishes a mounted group from the directory below the mount. A group that
-/// was created anew on the same device counts as the same.
-fn of_mount(identity: DirectoryIdentity) -> DirectoryIdentity {
-    DirectoryIdentity { inode: 0, ..identity }
 }
 
 /// Returns the warning that a file is not used, since another functions directory has the function.

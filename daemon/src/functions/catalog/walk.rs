@@ -52,7 +52,7 @@ pub(super) struct CandidateState {
 }
 
 /// The contents of one directory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Walked {
     /// The result of reading the directory itself.
     pub(super) observed: Observed,
@@ -72,25 +72,6 @@ pub(super) struct Walked {
     /// The unknown parts, and why they are unknown.
     pub(super) doubts: Doubts,
     pub(super) unread: Vec<Diagnostic>,
-}
-
-impl Walked {
-    /// Returns the contents of a directory that could not be read.
-    pub(super) fn nothing() -> Self {
-        Self {
-            observed: Observed::Missing,
-            groups: Vec::new(),
-            found: Vec::new(),
-            broken: Vec::new(),
-            clashes: Vec::new(),
-            problems: Vec::new(),
-            more_problems: 0,
-            unclaimed: Unclaimed::default(),
-            encrypted: Vec::new(),
-            doubts: Doubts::default(),
-            unread: Vec::new(),
-        }
-    }
 }
 
 /// Files that no rule makes a function.
@@ -136,7 +117,7 @@ const PROBLEMS_MAX: usize = 100;
 
 /// Walks a functions directory and its groups.
 pub(super) fn walk(directory: u16, root: &Path, rules: &WalkRules) -> Walked {
-    let mut walked = Walked::nothing();
+    let mut walked = Walked::default();
     let before = match identity(root) {
         Ok(before) => before,
         Err(error) => {

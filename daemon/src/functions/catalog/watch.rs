@@ -170,7 +170,7 @@ impl Catalog {
             unreported: Vec::new(),
             watching: Watching::new(directories.clone(), marks.clone(), watcher.ok()),
             marks: Marks::new(marks),
-            scanner: Scanner::new(directories, rules, held.held()).remembering(remembered),
+            scanner: Scanner::new(directories, rules, &held.held).remembering(remembered),
             held,
             clock: Clock::start(),
             timer: RescanTimer::new(),
@@ -277,10 +277,10 @@ impl CatalogThread {
                     hint.removed.iter().for_each(|path| self.written.removed(path));
                     hint.written.into_iter().for_each(|path| self.written.written(path));
                     hint.complete.into_iter().for_each(|path| self.written.closed(path));
-                    self.timer.hint(self.clock.now().mono);
+                    self.timer.mark_dirty(self.clock.now().mono);
                 }
                 // The driver requests a rescan afterwards.
-                Ok(CatalogCommand::Rules(rules)) => self.scanner.set_rules(rules),
+                Ok(CatalogCommand::Rules(rules)) => self.scanner.rules = rules,
                 Ok(CatalogCommand::Confirm) => {
                     // The lock is free before the files are looked at: the driver never waits for a directory.
                     let questions = {
@@ -291,7 +291,7 @@ impl CatalogThread {
                 }
                 Ok(CatalogCommand::Arrange(function, work)) => {
                     work().into_iter().for_each(|path| self.written.closed(path));
-                    self.timer.hint(self.clock.now().mono);
+                    self.timer.mark_dirty(self.clock.now().mono);
                     self.send(CatalogEvent::Arranged(function));
                 }
                 Ok(CatalogCommand::Mark(mark)) => self.confirm_until(mark),
@@ -299,7 +299,7 @@ impl CatalogThread {
                 Ok(CatalogCommand::Mounts) => {
                     if self.scanner.is_exchanged() {
                         self.watching.forget();
-                        self.timer.hint(self.clock.now().mono);
+                        self.timer.mark_dirty(self.clock.now().mono);
                     }
                 }
                 Ok(CatalogCommand::Rescan { number, how }) => {
@@ -328,7 +328,7 @@ impl CatalogThread {
             Question::Same(_, candidate) => sees_marks && self.scanner.needs_events(candidate),
             Question::Reported(..) => {
                 if !sees_marks || !self.watching.is_complete() {
-                    self.timer.hint(self.clock.now().mono); // no event tells of a change, so a scan has to
+                    self.timer.mark_dirty(self.clock.now().mono); // no event tells of a change, so a scan has to
                 }
                 sees_marks
             }
@@ -359,11 +359,11 @@ impl CatalogThread {
             };
             let same = self.scanner.confirm(&candidate, &self.written);
             if !same {
-                self.timer.hint(self.clock.now().mono);
+                self.timer.mark_dirty(self.clock.now().mono);
             }
             self.send(CatalogEvent::Confirmed(number, same));
         }
-        if !self.timer.is_hinted() {
+        if self.timer.dirty_since.is_none() {
             self.answer_unreported();
         }
     }

@@ -14,7 +14,7 @@ pub(super) struct WrittenFiles {
     /// Closed or renamed since the last scan.
     complete: HashSet<PathBuf>,
     /// Written to and not closed since then.
-    writing: HashSet<PathBuf>,
+    pub(super) writing: HashSet<PathBuf>,
 }
 
 impl WrittenFiles {
@@ -56,11 +56,6 @@ impl WrittenFiles {
     /// Returns whether one of the candidate's files was written to and not closed.
     pub(super) fn is_writing(&self, root: &Path, candidate: &SourceFiles) -> bool {
         Self::any(&self.writing, root, candidate)
-    }
-
-    /// Returns whether a file was written to and not closed.
-    pub(super) fn is_writing_to(&self, path: &Path) -> bool {
-        self.writing.contains(path)
     }
 
     fn any(paths: &HashSet<PathBuf>, root: &Path, candidate: &SourceFiles) -> bool {

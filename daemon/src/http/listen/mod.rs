@@ -314,7 +314,7 @@ impl Listening {
                 let (stream, _) = ready!(listener.poll_accept(cx))?;
                 Poll::Ready(Ok(Some(AcceptedConnection {
                     socket: Socket::Unix(Local::new(stream)?),
-                    peer: Peer::LOCAL,
+                    peer: Peer::default(),
                     tls: None,
                 })))
             }
@@ -329,7 +329,7 @@ fn bind(address: &Address, all: &[Address]) -> Result<Listening, String> {
             bound.map_err(|error| format!("failed to listen on {address}: {}", reason(*tcp, &error)))
         }
         Address::Unix(path) => {
-            let bound = unix::bind(path, UNIX_MODE, None).map(Listening::Unix);
+            let bound = unix::bind(path, UNIX_MODE).map(Listening::Unix);
             bound.map_err(|error| format!("failed to listen on {address}: {}", crate::chain(&error)))
         }
     }

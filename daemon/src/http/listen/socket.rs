@@ -22,7 +22,7 @@ pub enum Socket {
 }
 
 /// The facts about the other end of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Peer {
     /// Its address; of an IPv4 client the IPv4 address, whatever socket it came to. Absent on a Unix socket.
     pub address: Option<IpAddr>,
@@ -35,14 +35,6 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns a peer without an address.
-    pub(super) const LOCAL: Self = Self {
-        address: None,
-        port: None,
-        local_port: None,
-        is_secure: false,
-    };
-
     pub(super) fn remote(address: SocketAddr, local_port: Option<u16>, is_secure: bool) -> Self {
         Self {
             address: Some(address.ip().to_canonical()),

@@ -45,7 +45,7 @@ async fn every_address_is_served_and_its_peers_are_known() {
         );
     }
     let _caller = UnixStream::connect(&path).await.unwrap();
-    assert_eq!(accepted(&listeners).await, Peer::LOCAL);
+    assert_eq!(accepted(&listeners).await, Peer::default());
 }
 
 #[tokio::test]

@@ -1,7 +1,6 @@
 //! Makes a Unix socket that listens. A socket at which no server answers was left by a crashed one, and is replaced; one
 //! that is served is never taken.
 
-use nix::unistd::{Gid, chown};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream;
@@ -21,17 +20,14 @@ pub enum BindError {
     Step(&'static str, #[source] io::Error),
 }
 
-/// Returns a listener at `path` with this mode, owned by a group if one is given. Must run in a runtime.
+/// Returns a listener at `path` with this mode. Must run in a runtime.
 ///
 /// # Errors
 /// Any variant of [`BindError`].
-pub fn bind(path: &Path, mode: u32, group: Option<Gid>) -> Result<UnixListener, BindError> {
+pub fn bind(path: &Path, mode: u32) -> Result<UnixListener, BindError> {
     clear_the_way(path)?;
     // Between bind and chmod only users that may enter the directory can connect; the services check their peers.
     let listener = UnixListener::bind(path).map_err(|error| BindError::Step("bind", error))?;
-    if let Some(gid) = group {
-        chown(path, None, Some(gid)).map_err(|errno| BindError::Step("change the group of", errno.into()))?;
-    }
     let permissions = std::fs::Permissions::from_mode(mode);
     std::fs::set_permissions(path, permissions).map_err(|error| BindError::Step("set the mode of", error))?;
     Ok(listener)

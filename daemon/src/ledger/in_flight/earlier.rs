@@ -9,6 +9,7 @@ use super::old_table::{self, OldTable};
 use super::pages::Pages;
 use super::slot::{self, Slot, TableHeader};
 use super::{FILE, FilledSlot, InFlight, InFlightSlots};
+use crate::lock::lock;
 use fnd_wire::ids::{Attempt, InvocationId};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,12 +34,10 @@ impl Earlier {
     /// the attempts that the spawner still knows.
     pub(in crate::ledger) fn read(run: &Path, held_attempts: &[(InvocationId, u32)]) -> io::Result<(Self, File)> {
         let file = super::open(&run.join(FILE))?;
+        let held_attempts = held_attempts.iter().map(|(id, attempt)| (*id, Attempt(*attempt)));
         let earlier = Self {
             table: old_table::read(&file)?,
-            held_attempts: held_attempts
-                .iter()
-                .map(|(id, attempt)| (*id, Attempt(*attempt)))
-                .collect(),
+            held_attempts: held_attempts.collect(),
             // Without an id of the boot no table counts as complete.
             boot: crate::database::boot(),
             nonce: fastrand::u64(..),
@@ -54,33 +53,40 @@ impl Earlier {
 
     /// Starts a new table with these slots; the database has all other contents of the old one.
     pub(in crate::ledger) fn begin(&self, file: File, running: &[Slot]) -> io::Result<InFlight> {
+        self.begin_as(self.header(true), file, running)
+    }
+
+    fn begin_as(&self, header: TableHeader, file: File, running: &[Slot]) -> io::Result<InFlight> {
         // Before the file is mapped: its mapping must not be accessed behind its end.
         file.set_len(0)?;
-        let table = self.empty(file);
+        let table = empty(file, header);
         table.begin_with(running)?;
         Ok(table)
     }
 
-    /// Continues with the table as it is, because the database could not be written. A table that does not belong to
-    /// the database is started anew.
+    /// Continues with the table as it is, because the database could not be written. A table of another database is started
+    /// anew. `known` is the number that the database has recorded.
     pub(in crate::ledger) fn go_on(
         &mut self,
         file: File,
         running: &[Slot],
         known: Option<&str>,
     ) -> io::Result<InFlight> {
-        let is_ours =
-            |header: &TableHeader| header.boot == self.boot && known == Some(header.nonce.to_string().as_str());
-        let Some(header) = self.table.header.clone().filter(is_ours) else {
-            return self.begin(file, running);
-        };
-        let table = self.empty(file);
-        // The table stays in use under its number: after a further kill it must still count as that of this database.
-        self.nonce = header.nonce;
+        // The database can record no other number now, and after a further kill the table must count as that of this database. If
+        // the database has recorded none (a power cut can undo that), any table may be its own.
+        let recorded = known.and_then(|known| known.parse().ok());
+        let written = self.table.header.as_ref().map(|header| header.nonce);
+        self.nonce = recorded.or(written).unwrap_or(self.nonce);
+        if !self.table.may_be(known) {
+            // Attempts of an earlier boot have no slot here: what was claimed and is not in the table may have begun.
+            return self.begin_as(self.header(false), file, running);
+        }
+        let before = self.table.header.as_ref().filter(|before| before.boot == self.boot);
+        let table = empty(file, before.cloned().unwrap_or_else(|| self.header(false)));
         table.pages.reserve(self.table.count.saturating_sub(1));
         {
-            let mut slots = table.lock();
-            slots.header = header;
+            let mut slots = lock(&table.slots);
+            let slots = &mut *slots;
             slots.count = self.table.count;
             let mut old: Vec<_> = self.table.slots.iter().collect();
             // A kill can leave two slots of an attempt, of its start and of its end; the slot of the end stays.
@@ -92,14 +98,18 @@ impl Earlier {
                     slots.empty.push(start.at);
                 }
             }
+            if before.is_none() {
+                slot::encode(&slots.header, &mut slots.bytes);
+                table.pages.write(0, &slots.bytes)?;
+            }
         }
         Ok(table)
     }
 
     /// After [`Earlier::go_on`] and a later `settle`: empties the slots that the database now has, except those of
     /// running attempts.
-    pub(in crate::ledger) fn went_on(&self, table: &InFlight, running: &[Slot]) {
-        let running: BTreeSet<_> = running.iter().map(Slot::key).collect();
+    pub(in crate::ledger) fn went_on(&self, table: &InFlight, running_slots: &[Slot]) {
+        let running: BTreeSet<_> = running_slots.iter().map(Slot::key).collect();
         for (_, slot) in &self.table.slots {
             let (invocation, attempt) = slot.key();
             if !running.contains(&(invocation, attempt)) {
@@ -107,23 +117,29 @@ impl Earlier {
                 table.has_not_begun(invocation, attempt);
             }
         }
+        table.completes(running_slots);
     }
 
-    fn empty(&self, file: File) -> InFlight {
-        InFlight {
-            pages: Pages::new(file),
-            slots: Mutex::new(InFlightSlots {
-                header: TableHeader {
-                    boot: self.boot.clone(),
-                    nonce: self.nonce,
-                    complete: true,
-                },
-                taken: BTreeMap::new(),
-                empty: Vec::new(),
-                count: 1,
-                failing: false,
-                bytes: Vec::with_capacity(slot::LENGTH),
-            }),
+    fn header(&self, complete: bool) -> TableHeader {
+        TableHeader {
+            boot: self.boot.clone(),
+            nonce: self.nonce,
+            complete,
         }
+    }
+}
+
+fn empty(file: File, header: TableHeader) -> InFlight {
+    InFlight {
+        pages: Pages::new(file),
+        slots: Mutex::new(InFlightSlots {
+            header,
+            taken: BTreeMap::new(),
+            empty: Vec::new(),
+            count: 1,
+            failing: false,
+            missed: false,
+            bytes: Vec::with_capacity(slot::LENGTH),
+        }),
     }
 }

@@ -1,19 +1,23 @@
 //! Reads the table that an earlier fnd left, and applies it to the database.
 
 use super::super::events::Earlier;
+use super::super::meta;
 use super::super::rows::{self, UNFINISHED, blob, int};
 use super::super::store::{self, LedgerCounts};
 use super::super::store_error::StoreError;
+use super::FILE;
 use super::slot::{self, Begun, Over, Slot, SlotEnd, TableHeader};
-use super::{FILE, InFlightFigures};
+use crate::database;
 use crate::ledger::LedgerCommand;
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord, RunResult};
+use fnd_wire::form::Wire;
 use fnd_wire::ids::{Attempt, InvocationId};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, params};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 /// Key in `meta` under which the database stores the nonce of its table.
 const NONCE: &str = "in-flight";
@@ -25,20 +29,15 @@ pub(super) struct OldTable {
     /// The filled slots, each with its position.
     pub(super) slots: Vec<(u64, Slot)>,
     /// Number of slots that could not be read.
-    unreadable: usize,
+    pub(super) unreadable: usize,
     /// Number of slots, including the first.
     pub(super) count: u64,
 }
 
 impl OldTable {
-    pub(super) fn seen(&self) -> InFlightFigures {
-        let (filled, unreadable) = (self.slots.len(), self.unreadable);
-        InFlightFigures { filled, unreadable }
-    }
-
     /// Returns whether this may be the table of a database that has recorded this nonce. A table whose first slot
     /// cannot be read may be, and so may every table if the database has recorded no nonce.
-    fn may_be(&self, known: Option<&str>) -> bool {
+    pub(super) fn may_be(&self, known: Option<&str>) -> bool {
         match (&self.header, known) {
             (Some(header), Some(known)) => header.nonce.to_string() == known,
             (None, _) => !self.slots.is_empty(),
@@ -57,9 +56,8 @@ pub(super) fn read(mut file: &File) -> io::Result<OldTable> {
         .and_then(|slot| understood::<TableHeader>(slot).ok().flatten());
     let mut table = OldTable {
         header,
-        slots: Vec::new(),
-        unreadable: 0,
         count: 1,
+        ..OldTable::default()
     };
     for slot in slots {
         match understood::<Slot>(slot) {
@@ -71,14 +69,13 @@ pub(super) fn read(mut file: &File) -> io::Result<OldTable> {
     Ok(table)
 }
 
-fn understood<T: slot::Says>(slot: &[u8]) -> Result<Option<T>, ()> {
+fn understood<T: Wire>(slot: &[u8]) -> Result<Option<T>, ()> {
     slot::decode(slot).map_err(|error| tracing::warn!("a slot of `{FILE}` cannot be read ({error}), it is left out"))
 }
 
 /// Returns the nonce of the table that the database has recorded as its own.
-pub(super) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
-    db.query_row("SELECT value FROM meta WHERE key = ?1", [NONCE], |row| row.get(0))
-        .optional()
+pub(in crate::ledger) fn known(db: &Connection) -> rusqlite::Result<Option<String>> {
+    meta::get(db, NONCE)
 }
 
 /// Stores the attempts of an earlier table in the database, and records `nonce` as that of the table that now belongs
@@ -97,11 +94,8 @@ pub(super) fn settle(
     nonce: u64,
 ) -> rusqlite::Result<Vec<Slot>> {
     let known = known(transaction)?;
-    let table = if table.may_be(known.as_deref()) {
-        table.clone()
-    } else {
-        OldTable::default()
-    };
+    let table = Some(table).filter(|table| table.may_be(known.as_deref()));
+    let table = table.cloned().unwrap_or_default();
     let is_ours = |header: &TableHeader| {
         let same_boot = !boot.is_empty() && header.boot == boot;
         header.complete && same_boot && known == Some(header.nonce.to_string())
@@ -121,8 +115,10 @@ pub(super) fn settle(
             .is_none();
         // A report about an attempt of an invocation that has ended since changes nothing any more.
         let has_ended = begun.contains(&(invocation, slot::ENDED));
+        // Only the end of a call records whether the call waited for its worker.
+        let is_of_script = |over: &Over| over.cold.is_none();
         let is_reported_again =
-            |over: &Over| over.is_of_script() && !has_ended && held_attempts.contains(&(invocation, attempt));
+            |over: &Over| is_of_script(over) && !has_ended && held_attempts.contains(&(invocation, attempt));
         let records = match slot.over {
             SlotEnd::Attempt(end) if is_reported_again(&end) => {
                 left_to_spawner.insert((invocation, attempt), SlotEnd::Attempt(end));
@@ -154,8 +150,7 @@ pub(super) fn settle(
     if complete {
         give_back(transaction, &begun)?;
     }
-    let sql = "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)";
-    transaction.execute(sql, params![NONCE, nonce.to_string()])?;
+    meta::set(transaction, NONCE, &nonce.to_string())?;
     let running = all_running(transaction)?.into_iter().map(|begun| {
         let left = left_to_spawner.remove(&(begun.invocation, begun.attempt));
         let over = left.unwrap_or(SlotEnd::Unknown);
@@ -164,9 +159,9 @@ pub(super) fn settle(
     Ok(running.collect())
 }
 
-/// Removes the nonce, so that no table belongs to the database.
-pub(super) fn disown(db: &Connection) -> rusqlite::Result<()> {
-    db.execute("DELETE FROM meta WHERE key = ?1", [NONCE]).map(drop)
+/// Removes the nonce from a copy of a database: the copy is of another moment than the table beside it.
+pub(in crate::ledger) fn disown(copy: &Path) -> rusqlite::Result<()> {
+    meta::remove(&Connection::open(copy)?, NONCE)
 }
 
 /// Stores that an attempt has begun, unless the database already knows that or the attempt's end.
@@ -257,9 +252,7 @@ fn claimed(db: &Connection) -> rusqlite::Result<Vec<(InvocationId, Attempt)>> {
         "SELECT id, attempts FROM invocation WHERE {UNFINISHED} AND state = 'running' AND durable AND attempts > 0
         AND NOT EXISTS (SELECT 1 FROM message WHERE message.invocation = id AND begun >= attempts)"
     );
-    let mut statement = db.prepare(&sql)?;
-    let claimed = statement.query_map([], |row| Ok((rows::id(row, 0)?, Attempt(row.get(1)?))))?;
-    claimed.collect()
+    database::all(db, &sql, [], |row| Ok((rows::id(row, 0)?, Attempt(row.get(1)?))))
 }
 
 fn all_running(db: &Connection) -> rusqlite::Result<Vec<Begun>> {
@@ -267,8 +260,7 @@ fn all_running(db: &Connection) -> rusqlite::Result<Vec<Begun>> {
         "SELECT id, attempts, function, trigger, coalesce(started_ms, accepted_ms) FROM invocation
         WHERE {UNFINISHED} AND state = 'running'"
     );
-    let mut statement = db.prepare(&sql)?;
-    let running = statement.query_map([], |row| {
+    database::all(db, &sql, [], |row| {
         Ok(Begun {
             invocation: rows::id(row, 0)?,
             attempt: Attempt(row.get(1)?),
@@ -276,6 +268,5 @@ fn all_running(db: &Connection) -> rusqlite::Result<Vec<Begun>> {
             trigger: rows::word(row, 3, Trigger::parse)?.as_str().into(),
             started_ms: row.get(4)?,
         })
-    })?;
-    running.collect()
+    })
 }

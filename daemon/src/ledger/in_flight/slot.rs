@@ -20,7 +20,7 @@ const CUT: &str = " ... (cut)";
 pub(super) const ENDED: Attempt = Attempt(u32::MAX);
 
 /// A word of the API as it stands in a slot. It is a text there, so that a word that is not known makes no slot unreadable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word(pub(super) Cow<'static, str>);
 
 impl Word {
@@ -73,6 +73,7 @@ wire_structs! {
     }
 
     /// The end of an attempt.
+    #[derive(Default)]
     pub struct Over {
         /// The state of its invocation ([`RunState::as_str`]).
         pub state: Word,
@@ -142,6 +143,18 @@ impl Slot {
     }
 }
 
+impl Begun {
+    pub(super) fn of(record: &InvocationRecord, attempt: Attempt, started_ms: u64) -> Self {
+        Self {
+            invocation: record.id,
+            attempt,
+            function: record.function.clone(),
+            trigger: record.trigger.as_str().into(),
+            started_ms,
+        }
+    }
+}
+
 impl Over {
     /// Returns the end as a slot stores it. Returns nothing if the next attempt needs a result of this one.
     pub(super) fn of(attempt: &AttemptRecord, record: &InvocationRecord, printed: bool) -> Option<Self> {
@@ -149,10 +162,7 @@ impl Over {
             return None;
         }
         Some(Self {
-            state: record.state.as_str().into(),
-            exhausted: record.exhausted.map(|limit| limit.as_str().into()),
             next_attempt_ms: attempt.next_attempt_ms,
-            polls: record.polls,
             worker: attempt.worker,
             version: attempt.version,
             cold: attempt.cold,
@@ -162,38 +172,32 @@ impl Over {
             exit_code: attempt.exit_code,
             signal: attempt.signal,
             usage: attempt.usage,
-            has_result: record.result.is_some(),
             printed,
             message: attempt.message.clone(),
+            ..Self::begin(record)
         })
+    }
+
+    /// Returns the fields that an invocation alone decides.
+    fn begin(record: &InvocationRecord) -> Self {
+        Self {
+            state: record.state.as_str().into(),
+            exhausted: record.exhausted.map(|limit| limit.as_str().into()),
+            polls: record.polls,
+            has_result: record.result.is_some(),
+            ..Self::default()
+        }
     }
 
     /// Returns the end of an invocation that has ended without an attempt; nothing if it has not ended.
     pub(super) fn of_invocation(record: &InvocationRecord) -> Option<Self> {
         Some(Self {
-            state: record.state.as_str().into(),
-            exhausted: record.exhausted.map(|limit| limit.as_str().into()),
-            next_attempt_ms: None,
-            polls: record.polls,
-            worker: None,
             version: record.version,
-            cold: None,
             ended_ms: record.ended_ms?,
-            duration_us: 0,
             reason: Word::of(record.reason?),
-            exit_code: None,
-            signal: None,
-            usage: Usage::default(),
-            has_result: record.result.is_some(),
-            printed: false,
             message: record.message.clone(),
+            ..Self::begin(record)
         })
-    }
-
-    /// Returns whether the attempt is that of a script: only the end of a call records whether the call waited for its
-    /// worker.
-    pub(super) fn is_of_script(&self) -> bool {
-        self.cold.is_none()
     }
 
     /// Returns the records of the end of an attempt; nothing if a word in the slot is unknown.
@@ -252,19 +256,8 @@ impl Over {
     }
 }
 
-/// A content of a slot.
-pub(super) trait Says: Wire {
+impl Slot {
     /// Returns the content shortened by this many bytes, if it can be shortened.
-    fn shorten(&self, bytes: usize) -> Option<Self>;
-}
-
-impl Says for TableHeader {
-    fn shorten(&self, _: usize) -> Option<Self> {
-        None
-    }
-}
-
-impl Says for Slot {
     fn shorten(&self, bytes: usize) -> Option<Self> {
         let mut shorter = self.clone();
         let message = match &mut shorter.over {
@@ -279,31 +272,39 @@ impl Says for Slot {
 }
 
 /// Replaces `bytes` with those of a slot, without the unused rest. The slot is empty if the content does not fit; no name
-/// is long enough for that.
-pub(super) fn encode<T: Says>(says: &T, bytes: &mut Vec<u8>) {
+/// is long enough for that. Only the message of an end is cut: its other fields decide what follows.
+pub(super) fn encode_slot(slot: &Slot, bytes: &mut Vec<u8>) {
+    let excess = encode(slot, bytes);
+    if excess > 0
+        && let Some(shorter) = slot.shorten(excess)
+    {
+        encode(&shorter, bytes);
+    }
+}
+
+/// Like [`encode_slot`], for any content. Returns by how many bytes it is too long; then the slot is empty.
+pub(super) fn encode(content: &impl Wire, bytes: &mut Vec<u8>) -> usize {
     bytes.clear();
     bytes.extend_from_slice(&EMPTY);
-    says.put(bytes);
-    if let Some(excess) = bytes.len().checked_sub(LENGTH).filter(|excess| *excess > 0) {
-        match says.shorten(excess) {
-            // Only the message of an end is cut: its other fields decide what follows.
-            Some(shorter) => encode(&shorter, bytes),
-            None => bytes.truncate(HEAD),
-        }
-        return;
+    content.put(bytes);
+    let excess = bytes.len().saturating_sub(LENGTH);
+    if excess > 0 {
+        bytes.truncate(HEAD);
+        return excess;
     }
     let length = u16::try_from(bytes.len() - HEAD).unwrap_or(0);
     bytes[4..HEAD].copy_from_slice(&length.to_le_bytes());
     // The length is part of the checksum: a damaged length would choose the wrong bytes.
     let checksum = crc32fast::hash(&bytes[4..]);
     bytes[..4].copy_from_slice(&checksum.to_le_bytes());
+    0
 }
 
 /// Returns the content of a slot; nothing if the slot is empty.
 ///
 /// # Errors
 /// A text that says why the slot cannot be read.
-pub(super) fn decode<T: Says>(slot: &[u8]) -> Result<Option<T>, String> {
+pub(super) fn decode<T: Wire>(slot: &[u8]) -> Result<Option<T>, String> {
     let torn = || "it is torn".to_owned();
     let (head, rest) = slot.split_first_chunk::<HEAD>().ok_or_else(torn)?;
     // A slot that was allocated and never used is full of zeros, too.

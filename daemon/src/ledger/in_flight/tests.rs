@@ -31,7 +31,7 @@ fn begun(number: u64) -> Begun {
 fn found(directory: &Path) -> (BTreeSet<u128>, usize) {
     let file = File::open(directory.join(super::FILE)).unwrap();
     let old = old_table::read(&file).unwrap();
-    let unreadable = old.seen().unreadable;
+    let unreadable = old.unreadable;
     let invocations = old.slots.into_iter().map(|(_, slot)| slot.begun.invocation.0);
     (invocations.collect(), unreadable)
 }
@@ -133,7 +133,7 @@ fn a_slot_is_empty_until_its_first_word_is_stored() {
         begun: begun(5),
         over: SlotEnd::Unknown,
     };
-    slot::encode(&content, &mut bytes);
+    slot::encode_slot(&content, &mut bytes);
     let mut file = vec![0; 2 * slot::LENGTH];
     file[slot::LENGTH + 8..][..bytes.len() - 8].copy_from_slice(&bytes[8..]);
     let path = directory.path().join(super::FILE);

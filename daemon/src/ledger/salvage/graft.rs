@@ -7,7 +7,7 @@
 use crate::database;
 use crate::ledger::schema;
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -53,24 +53,14 @@ impl Graft {
     /// # Errors
     /// From reading and writing.
     pub(super) fn make(self, from: &Path, beside: &Path) -> io::Result<Vec<PathBuf>> {
-        let name = |suffix: &str| {
-            let mut name = beside.as_os_str().to_owned();
-            name.push(format!(
-                "-{}{}{suffix}",
-                u8::from(self.vacuumed),
-                u8::from(self.with_log)
-            ));
-            PathBuf::from(name)
-        };
-        let pages = std::fs::metadata(from)?.len() / PAGE as u64;
-        let Ok(pages) = u32::try_from(pages) else {
+        let kind = format!("-{}{}", u8::from(self.vacuumed), u8::from(self.with_log));
+        let name = |suffix: &str| database::beside(beside, &format!("{kind}{suffix}"));
+        let pages = u32::try_from(std::fs::metadata(from)?.len() / PAGE as u64);
+        let Some(pages) = pages.ok().filter(|pages| *pages >= 2) else {
             return Ok(Vec::new());
         };
-        if pages < 2 {
-            return Ok(Vec::new());
-        }
         let template = self.template(&name("-template"))?;
-        let Some(grafted) = grafted(&template, pages) else {
+        let Some((first, more)) = grafted(&template, pages) else {
             return Ok(Vec::new());
         };
         let copy = name("");
@@ -80,16 +70,16 @@ impl Graft {
         io::copy(&mut File::open(from)?, &mut to)?;
         // The end of a file that is no whole page is cut off: SQLite takes whole pages only.
         to.set_len(u64::from(pages) * PAGE as u64)?;
-        to.write_all_at(&grafted.first, 0)?;
+        to.write_all_at(&first, 0)?;
         to.seek(SeekFrom::End(0))?;
-        for page in &grafted.more {
+        for page in &more {
             to.write_all(page)?;
         }
         let log = name("-wal");
         // An earlier try may have left a log here, which SQLite would read together with this copy.
         let _ = std::fs::remove_file(&log);
         let log_of = database::beside(from, "-wal");
-        if self.with_log && Path::new(&log_of).exists() {
+        if self.with_log && log_of.exists() {
             std::fs::copy(log_of, &log)?;
         }
         files.push(log);
@@ -99,30 +89,18 @@ impl Graft {
     /// Returns the pages of a new database.
     fn template(self, path: &Path) -> io::Result<Vec<u8>> {
         let _ = std::fs::remove_file(path);
-        let made = schema::build(path).and_then(|db| {
-            if self.vacuumed {
-                db.execute_batch("VACUUM")
-            } else {
-                Ok(())
-            }
-        });
+        let sql = if self.vacuumed { "VACUUM" } else { "" };
+        let made = schema::build(path).and_then(|db| db.execute_batch(sql));
         made.map_err(io::Error::other)?;
-        let mut bytes = Vec::new();
-        File::open(path)?.read_to_end(&mut bytes)?;
+        let bytes = std::fs::read(path)?;
         std::fs::remove_file(path)?;
         Ok(bytes)
     }
 }
 
-/// Pages that replace the first page, and pages to append.
-struct Grafted {
-    first: Vec<u8>,
-    more: Vec<Vec<u8>>,
-}
-
 /// Returns the pages of the schema from a template, for a database of this many pages; nothing if the schema's tree has
 /// more than two levels.
-fn grafted(template: &[u8], pages: u32) -> Option<Grafted> {
+fn grafted(template: &[u8], pages: u32) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let page = |number: u32| {
         let at = usize::try_from(number).ok()?.checked_sub(1)? * PAGE;
         template.get(at..at + PAGE)
@@ -159,5 +137,5 @@ fn grafted(template: &[u8], pages: u32) -> Option<Grafted> {
     // SQLite uses the size only if these two counters are equal.
     let changes: [u8; 4] = first[24..28].try_into().ok()?;
     first[92..96].copy_from_slice(&changes);
-    Some(Grafted { first, more })
+    Some((first, more))
 }

@@ -2,6 +2,7 @@
 
 use super::Sweeper;
 use super::expiries::{Expiries, SHORT};
+use crate::database;
 use crate::ledger::forget::{self, ForgetWalk, KeepBounds, Round, Scope, Weigh};
 use crate::ledger::rows;
 use fnd_wire::ids::FunctionName;
@@ -48,9 +49,8 @@ impl Sweeper {
 
     /// Queues checks for the next functions; returns the last name if there may be more.
     fn enlist(&mut self, db: &Connection, after: &str) -> rusqlite::Result<Option<String>> {
-        let mut names = db.prepare_cached(NAMES)?;
-        let names = names.query_map(params![after, NAMES_AT_ONCE], |row| rows::function(row, 0))?;
-        let names: Vec<_> = names.collect::<rusqlite::Result<_>>()?;
+        let page = params![after, NAMES_AT_ONCE];
+        let names: Vec<_> = database::all(db, NAMES, page, |row| rows::function(row, 0))?;
         let last = names.last().filter(|_| names.len() == NAMES_AT_ONCE);
         let last = last.map(|name| name.as_str().to_owned());
         for name in names {

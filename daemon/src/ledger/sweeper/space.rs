@@ -31,19 +31,19 @@ impl Sweeper {
         if self.rests_until.is_some_and(|until| now.mono < until) {
             return Ok(false);
         }
-        let (bounds, spare) = match why {
+        let (bounds, keys_from) = match why {
             Room::Bytes => (KeepBounds::before(u128::MAX), None),
             Room::Disk => {
                 // A clock that is not trusted makes no record old here either.
                 let now_ms = self.age.ahead_of().unwrap_or(now.unix_ms);
-                let (bounds, spare) = room::may_go(now_ms, pages.used());
-                (bounds, Some(spare))
+                let (bounds, keys_from) = room::may_go(now_ms, pages.used());
+                (bounds, Some(keys_from))
             }
         };
         let before = self.making_room.take().filter(|(before, _)| *before == why);
         let mut round = before.map_or_else(|| Round::new(Scope::All, bounds), |(_, round)| round);
         // The history may have become small in the meantime.
-        (round.bounds, round.spare) = (bounds, spare);
+        (round.bounds, round.keys_from) = (bounds, keys_from);
         let done = round.step(db)?;
         match why {
             Room::Bytes => self.forgotten += done.forgotten as u64,

@@ -62,7 +62,7 @@ fn filled(state: &Path) -> Vec<u8> {
     }
     ledger.submit(LedgerCommand::StoreEnabled {
         function: name("off"),
-        enabled: false,
+        disabled: Some(DisabledBy { uid: 7, since_ms: 8 }),
     });
     ledger.stop();
     for suffix in ["-wal", "-shm"] {
@@ -88,7 +88,7 @@ fn all() -> (BTreeSet<u64>, BTreeSet<[u8; 32]>) {
 }
 
 fn asides(state: &Path) -> Vec<Vec<u8>> {
-    let found = crate::ledger::damage::asides(state).into_iter();
+    let found = crate::database::Replacement::of(state, FILE).asides().into_iter();
     let databases =
         found.filter(|path| !path.to_str().unwrap().ends_with("-wal") && !path.to_str().unwrap().ends_with("-shm"));
     databases.map(|path| std::fs::read(path).unwrap()).collect()

@@ -133,7 +133,7 @@ fn for_room_nothing_recent_goes_of_a_small_history_and_what_goes_is_counted() {
     assert_eq!(forget_all(&db, &mut sweeper, false), 350);
     forget_all(&db, &mut sweeper, true);
     assert_eq!((count(&db, &recent), count(&db, &dead), count(&db, &old)), (300, 30, 0));
-    assert_eq!(sweeper.forgetting().for_room, 20);
+    assert_eq!(sweeper.forgetting.for_room, 20);
     assert_eq!(sweeper.figures(&db).unwrap().forgotten, 0);
 }
 
@@ -161,7 +161,7 @@ fn for_room_a_large_history_gives_its_oldest_but_dead_letters_and_fresh_keys() {
     assert_eq!((count(&db, &dead), count(&db, &keyed), count(&db, &stale)), (3, 2, 0));
     let left = count(&db, &plain);
     assert!((50..80).contains(&left), "no more than it takes: {left}");
-    assert_eq!(sweeper.forgetting().for_room, 2 + 80 - left);
+    assert_eq!(sweeper.forgetting.for_room, 2 + 80 - left);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_clock_that_is_far_ahead_forgets_nothing_for_its_age_until_it_has_been_so_fo
         18,
         "for room what is old without it"
     );
-    let newest = sweeper.forgetting().clock_ahead_of.expect("it is told");
+    let newest = sweeper.forgetting.clock_ahead_of.expect("it is told");
     assert!((NOW - DAY..NOW).contains(&newest));
     // Records made at that time are no evidence that the clock is right, and a restart changes nothing.
     history(&db, "g", 1, NOW + 40 * DAY, NOW + 40 * DAY + 1);
@@ -190,7 +190,7 @@ fn a_clock_that_is_far_ahead_forgets_nothing_for_its_age_until_it_has_been_so_fo
     clock.fetch_add(3_600_000, Ordering::Relaxed);
     assert_eq!(forget_all(&db, &mut sweeper, false), 1);
     assert_eq!(
-        sweeper.forgetting(),
+        sweeper.forgetting,
         Forgetting {
             for_room: 0,
             clock_ahead_of: None

@@ -168,6 +168,7 @@ fn a_ledger_of_0_1_0_is_migrated_and_all_its_rows_are_read() {
         assert_eq!(accepted.key.as_ref().map(|key| key.as_str()), Some("once"));
         assert_eq!((&accepted.payload.request, &accepted.payload.cause), (&None, &None));
         assert_eq!(restored.disabled, [name("hello")]);
+        assert!(ledger.opened.disabled.is_empty(), "0.1.0 did not store the user");
         assert_eq!(restored.counts[0], (name("hello"), 3, 1));
         assert_eq!(restored.loaded.first().unwrap().0, name("once"));
         let mut version = [0; 32];

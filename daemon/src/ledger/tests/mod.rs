@@ -58,6 +58,28 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+impl Default for KeepOf {
+    fn default() -> Self {
+        Self {
+            keep: 1000,
+            keep_failed: 0,
+            keep_for: Duration::from_secs(30 * 86_400),
+            keep_bytes: u64::MAX,
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            functions: LimitsOf::default(),
+            others: KeepOf::default(),
+            keep_for: KeepOf::default().keep_for,
+            keep_bytes: 1 << 30,
+        }
+    }
+}
+
 struct Ledger {
     opened: OpenedLedger,
     acknowledged: Receiver<Acknowledged>,

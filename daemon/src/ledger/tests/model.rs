@@ -150,9 +150,10 @@ impl Model {
             Step::DiscardDeadLetter { which } => self.pick_dead(*which).map(LedgerCommand::DiscardDeadLetter),
             Step::Enabled(enabled) => {
                 self.enabled = *enabled;
+                let by = DisabledBy { uid: 7, since_ms: 8 };
                 Some(LedgerCommand::StoreEnabled {
                     function: name("hello"),
-                    enabled: *enabled,
+                    disabled: (!*enabled).then_some(by),
                 })
             }
             Step::Restart => None,

@@ -18,7 +18,7 @@ fn what_is_stored_is_there_after_a_restart() {
     end(&ledger, &load, Reason::Exit(3), Some(b"\xffresult"));
     ledger.submit(LedgerCommand::StoreEnabled {
         function: name("other"),
-        enabled: false,
+        disabled: Some(DisabledBy { uid: 7, since_ms: 8 }),
     });
     assert_eq!(
         ledger.ids(unfiltered()),
@@ -31,6 +31,8 @@ fn what_is_stored_is_there_after_a_restart() {
     let restored = &ledger.opened.restored;
     assert_eq!(restored.loaded, [(name("hello"), Version([1; 32]))]);
     assert_eq!(restored.disabled, [name("other")]);
+    let by = DisabledBy { uid: 7, since_ms: 8 };
+    assert_eq!(ledger.opened.disabled, [(name("other"), by)].into());
     assert_eq!(restored.counts, [(name("hello"), 1, 1), (name("other"), 0, 0)]);
     assert_eq!(restored.unfinished.len(), 1);
     // Beyond what SQLite can hold means never, as before.
@@ -296,7 +298,7 @@ fn a_change_that_cannot_be_stored_is_refused_and_not_kept() {
     std::fs::rename(state.path().join(FILE), &away).unwrap();
     let disable = || LedgerCommand::StoreEnabled {
         function: name("hello"),
-        enabled: false,
+        disabled: Some(DisabledBy { uid: 7, since_ms: 8 }),
     };
     assert!(change(&ledger, vec![disable()]).is_err());
     assert!(

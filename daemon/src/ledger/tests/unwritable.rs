@@ -222,6 +222,54 @@ fn what_was_accepted_is_read_without_room_and_stored_when_there_is_some() {
     }
 }
 
+/// A power cut takes the table, and the next fnd finds no room: what it answers must outlive the kill that comes then.
+#[test]
+fn an_end_that_was_answered_without_room_after_a_power_cut_outlives_a_kill() {
+    // The power cut may also undo that the database has recorded the number of its table.
+    outlives_a_kill("");
+    outlives_a_kill("DELETE FROM meta WHERE key = 'in-flight'");
+}
+
+fn outlives_a_kill(undone: &str) {
+    let Some(before) = Disk::mount() else { return };
+    let ledger = before.open();
+    some_of_each(&ledger);
+    let db = rusqlite::Connection::open(before.state.path().join(FILE)).unwrap();
+    db.execute_batch(undone).unwrap();
+    drop(db);
+    let Some(disk) = Disk::full(&before.files(&[DATABASE, LOG])) else {
+        return;
+    };
+    ledger.stop();
+    let ledger = disk.open();
+    let _ = answered_not_stored(&ledger, 5);
+    let Some(disk) = Disk::full(&disk.files(&[DATABASE, LOG, "in-flight"])) else {
+        return;
+    };
+    ledger.stop();
+    let ledger = disk.open();
+    disk.make_room();
+    wait_written(&ledger);
+    let state = |second| ledger.get(id(at(second))).map(|(record, _)| record.state);
+    assert_eq!(state(5), Some(RunState::Succeeded));
+    assert_eq!(state(1), Some(RunState::Queued));
+    for second in [2, 3] {
+        let why = "it was claimed before the power cut, so it may have begun";
+        assert_eq!(state(second), Some(RunState::Running), "{why}");
+    }
+    // From now on the table is complete again: what is claimed now and does not begin waits for the next fnd.
+    ledger.store(accepted(at(8), "hello")).unwrap();
+    ledger.claim(claim(8)).unwrap();
+    let Some(next) = Disk::full(&disk.files(&[DATABASE, LOG, INDEX, "in-flight"])) else {
+        return;
+    };
+    ledger.stop();
+    next.make_room();
+    let ledger = next.open();
+    assert!(found(&ledger).contains(&(id(at(8)), RunState::Queued, 0)));
+    ledger.stop();
+}
+
 #[test]
 fn a_ledger_begins_when_there_is_room_for_it() {
     let Some(disk) = Disk::full(&Files(Vec::new())) else {

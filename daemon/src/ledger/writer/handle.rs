@@ -8,36 +8,23 @@ use crate::ledger::notices;
 use crate::ledger::retention::Retention;
 use crate::ledger::sweeper::Sweeper;
 use crate::ledger::unwritable::Later;
-use crate::ledger::{FILE, Site};
+use crate::ledger::{FILE, OpenError, Site};
+use crate::lock::lock;
 use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use rusqlite::Connection;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// Why the writer could not be made.
-#[derive(Debug)]
-pub(in crate::ledger) enum StartError {
-    Files(io::Error),
-    Sqlite(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for StartError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
 
 impl LedgerThread {
     /// Starts the thread of a writer.
     pub(in crate::ledger) fn spawn(self, writer: &LedgerWriter) -> io::Result<()> {
-        let thread = std::thread::Builder::new()
-            .name("ledger".into())
-            .spawn(move || self.run())?;
-        *writer.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        let thread = std::thread::Builder::new().name("ledger".into());
+        let thread = thread.spawn(move || self.run())?;
+        *lock(&writer.thread) = Some(thread);
         Ok(())
     }
 }
@@ -59,20 +46,21 @@ impl LedgerWriter {
         Site { state, run, .. }: Site<'_>,
         retention: Retention,
         WriterEffects { commit, acknowledge }: WriterEffects,
-    ) -> Result<(Self, LedgerThread), StartError> {
-        let queue = Arc::new(CommandQueue::new());
-        let sweeper = Sweeper::new(&db, retention)?;
-        queue.set_figures(sweeper.figures(&db)?);
-        queue.set_forgetting(sweeper.forgetting());
-        let notices = notices::read(&db)?;
+    ) -> Result<(Self, LedgerThread), OpenError> {
+        let path = state.join(FILE);
+        let failed = |source| OpenError::of(&path, source);
+        let queue = Arc::new(CommandQueue::default());
+        let sweeper = Sweeper::new(&db, retention).map_err(failed)?;
+        queue.lock().figures = sweeper.figures(&db).map_err(failed)?;
+        queue.lock().health.forgetting = sweeper.forgetting;
+        let notices = notices::read(&db).map_err(failed)?;
         queue.set_notices(notices.clone());
         if let Some(later) = &later {
             queue.done(0, Some(later.reason.to_string()));
-            queue.failed();
+            queue.lock().health.failed += 1;
         }
-        let path = state.join(FILE);
         // The database has been read, so all of its files exist.
-        let present = Arc::new(PresentFiles::of(&path).map_err(|error| StartError::Files(error.into()))?);
+        let present = Arc::new(PresentFiles::of(&path).map_err(|error| OpenError::Thread(error.into()))?);
         let in_flight = Arc::new(in_flight);
         // A start that could not store its changes counts as a failed write, which may be retried at once.
         let failing = later.as_ref().map(|later| Failing {
@@ -126,7 +114,7 @@ impl LedgerWriter {
                     | LedgerCommand::Claim(..)
                     | LedgerCommand::Change { .. }
             ) {
-                self.queue.lose(1);
+                self.queue.lock().health.lost += 1;
             }
         })
     }
@@ -159,28 +147,25 @@ impl LedgerWriter {
     }
 
     /// Returns the sizes of the history.
-    #[must_use]
     pub fn figures(&self) -> Figures {
-        self.queue.figures()
+        self.queue.lock().figures.clone()
     }
 
     /// Returns how many dead letters a function has.
-    #[must_use]
     pub fn dead_letters_of(&self, function: &FunctionName) -> u64 {
-        self.queue.dead_letters_of(function)
+        let queue = self.queue.lock();
+        queue.figures.dead_letters.get(function).copied().unwrap_or(0)
     }
 
     /// Returns the health of the writer.
-    #[must_use]
     pub fn health(&self) -> WriterHealth {
-        let mut health = self.queue.health();
+        let mut health = self.queue.lock().health.clone();
         // A caller that asks while nothing is written must also see missing files.
         health.failing = health.failing.or_else(|| self.present.wrong());
         health
     }
 
     /// Returns how long the oldest command that is not stored has waited for the disk.
-    #[must_use]
     pub fn queue_age(&self) -> Duration {
         self.queue.age()
     }
@@ -194,7 +179,7 @@ impl LedgerWriter {
     /// Writes the queued commands and ends the thread. Blocks while the disk does not respond.
     pub fn stop(&self) {
         self.queue.stop();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             // The panic hook has already reported a panic of the thread.
             let _ = thread.join();

@@ -1,11 +1,9 @@
 //! Acts on the result of a write: sends acknowledgements, and keeps commands for a retry.
 
 use super::LedgerThread;
-use crate::ledger::command::{self, Acknowledged, CommandQueue, LedgerCommand, StoredShares};
+use crate::ledger::command::{self, Acknowledged, LedgerCommand, StoredShares};
 use crate::ledger::events::Earlier;
-use crate::ledger::files;
-use crate::ledger::messages;
-use crate::ledger::store;
+use crate::ledger::{files, messages, store};
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{Accepted, InvocationRecord};
 use fnd_core::run::Shares;
@@ -48,41 +46,26 @@ impl LedgerThread {
                 }
                 LedgerCommand::MakeDurable { id, .. } => (self.acknowledge)(Acknowledged::Stored {
                     id: *id,
-                    result: outcome().and_then(|()| self.is_durable(*id)),
+                    // The acceptance of the invocation may never have been stored.
+                    result: outcome().and_then(|()| {
+                        let is_durable = store::is_durable(&self.db, *id);
+                        or_why(is_durable, "the ledger does not have it")
+                    }),
                 }),
                 LedgerCommand::Publish { shares, .. } => self.settle_events(shares, result),
                 LedgerCommand::Claim(record, _) => claimed.push(record.id),
-                LedgerCommand::Record(_, record) | LedgerCommand::Update(record) if record.state.is_final() => {
-                    if result.is_ok() {
-                        self.sweeper.ended(&record.function, record.id);
-                        if command::is_end_of_files(record) {
-                            self.settle_files(record);
-                        }
-                        if command::is_end_of_message(record) {
-                            self.settle_message(record);
-                        }
+                LedgerCommand::Record(_, record) | LedgerCommand::Update(record)
+                    if record.state.is_final() && result.is_ok() =>
+                {
+                    self.sweeper.ended(&record.function, record.id);
+                    if command::is_end_of_files(record) {
+                        self.settle_files(record);
+                    }
+                    if command::is_end_of_message(record) {
+                        self.settle_message(record);
                     }
                 }
-                LedgerCommand::Store(_)
-                | LedgerCommand::Record(..)
-                | LedgerCommand::Update(_)
-                | LedgerCommand::StoreEnabled { .. }
-                | LedgerCommand::StoreMarks(_)
-                | LedgerCommand::Files(_)
-                | LedgerCommand::Messages(_)
-                | LedgerCommand::Withdraw(_)
-                | LedgerCommand::Supersede { .. }
-                | LedgerCommand::StorePaused { .. }
-                | LedgerCommand::DiscardDeadLetter(_)
-                | LedgerCommand::StoreVersions { .. }
-                | LedgerCommand::StoreReleases { .. }
-                | LedgerCommand::Together(_)
-                | LedgerCommand::Change { .. }
-                | LedgerCommand::Cancel(_)
-                | LedgerCommand::FollowLater(_)
-                | LedgerCommand::Followed(_)
-                | LedgerCommand::HookFailed(_)
-                | LedgerCommand::StoreAlert { .. } => {}
+                _ => {}
             }
         }
         if !claimed.is_empty() {
@@ -117,35 +100,21 @@ impl LedgerThread {
         }
     }
 
-    /// Says why an invocation that was made durable is not: its acceptance may never have been stored.
-    fn is_durable(&self, id: InvocationId) -> Result<(), Arc<str>> {
-        match store::is_durable(&self.db, id) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("the ledger does not have it".into()),
-            Err(error) => Err(error.to_string().into()),
-        }
-    }
-
     /// Says why the message of a new invocation is not stored: another invocation has it, so the ledger has refused this one.
     fn has_message(&self, accepted: &Accepted) -> Result<(), Arc<str>> {
-        if accepted.message.is_none() {
-            return Ok(());
-        }
-        match messages::is_stored(&self.db, accepted.id) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err("another invocation has its message".into()),
-            Err(error) => Err(error.to_string().into()),
+        match accepted.message {
+            None => Ok(()),
+            Some(_) => or_why(
+                messages::is_stored(&self.db, accepted.id),
+                "another invocation has its message",
+            ),
         }
     }
 
     /// Acknowledges the end of a message, unless the record of another node counts.
     fn settle_message(&self, record: &InvocationRecord) {
-        let is_ending = messages::is_ending(&self.db, record.id).unwrap_or_else(|error| {
-            // The next start reads it again.
-            tracing::error!("failed to read the message of the invocation {}: {error}", record.id);
-            false
-        });
-        if is_ending {
+        // If this fails, the next start reads it again.
+        if or_nothing(messages::is_ending(&self.db, record.id), "the message of", record.id) {
             (self.acknowledge)(Acknowledged::MessageEnded {
                 function: record.function.clone(),
                 id: record.id,
@@ -155,13 +124,8 @@ impl LedgerThread {
 
     /// Acknowledges the end of a run for files. A run that repeats another may be one.
     fn settle_files(&self, record: &InvocationRecord) {
-        let contents = files::waiting(&self.db, record.id).unwrap_or_else(|error| {
-            tracing::error!(
-                "failed to read which files wait for the invocation {}: {error}",
-                record.id
-            );
-            Vec::new()
-        });
+        let contents = files::waiting(&self.db, record.id);
+        let contents = or_nothing(contents, "which files wait for", record.id);
         if record.trigger == Trigger::File || !contents.is_empty() {
             (self.acknowledge)(Acknowledged::FilesEnded {
                 function: record.function.clone(),
@@ -212,7 +176,7 @@ impl LedgerThread {
     }
 
     /// Appends commands to the backlog, except those whose callers were refused. Commands that do not fit are lost.
-    pub(super) fn keep(&mut self, queue: &CommandQueue, commands: Vec<LedgerCommand>) {
+    pub(super) fn keep(&mut self, commands: Vec<LedgerCommand>) {
         for command in commands {
             let is_kept = match &command {
                 LedgerCommand::Store(accepted) => !accepted.durable,
@@ -248,10 +212,28 @@ impl LedgerThread {
         }
         // The ends of these workers will never be stored. Without this the spawner would keep them for ever.
         self.forget(lost);
-        queue.lose(excess);
+        let mut queue = self.queue.lock();
+        queue.health.lost += excess;
         if self.backlog.is_empty() {
-            queue.is_even();
+            queue.in_hand = None;
         }
+    }
+}
+
+/// Returns what was read, or nothing, and reports an error about an invocation.
+fn or_nothing<T: Default>(read: rusqlite::Result<T>, what: &str, id: InvocationId) -> T {
+    read.unwrap_or_else(|error| {
+        tracing::error!("failed to read {what} the invocation {id}: {error}");
+        T::default()
+    })
+}
+
+/// Returns why something is not stored, if it is not.
+fn or_why(is_stored: rusqlite::Result<bool>, why: &str) -> Result<(), Arc<str>> {
+    match is_stored {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(why.into()),
+        Err(error) => Err(error.to_string().into()),
     }
 }
 
@@ -273,20 +255,6 @@ pub(super) fn changes_figures(command: &LedgerCommand) -> bool {
         LedgerCommand::Store(accepted) => accepted.origin.is_some(),
         LedgerCommand::Publish { shares, .. } => shares.events.iter().any(|event| !event.skipped.is_empty()),
         LedgerCommand::DiscardDeadLetter(_) | LedgerCommand::Supersede { .. } => true,
-        LedgerCommand::Claim(..)
-        | LedgerCommand::Messages(_)
-        | LedgerCommand::Withdraw(_)
-        | LedgerCommand::MakeDurable { .. }
-        | LedgerCommand::StoreEnabled { .. }
-        | LedgerCommand::StoreMarks(_)
-        | LedgerCommand::Files(_)
-        | LedgerCommand::StorePaused { .. }
-        | LedgerCommand::StoreVersions { .. }
-        | LedgerCommand::StoreReleases { .. }
-        | LedgerCommand::Cancel(_)
-        | LedgerCommand::FollowLater(_)
-        | LedgerCommand::Followed(_)
-        | LedgerCommand::HookFailed(_)
-        | LedgerCommand::StoreAlert { .. } => false,
+        _ => false,
     }
 }

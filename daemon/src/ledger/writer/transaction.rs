@@ -24,12 +24,9 @@ pub(super) struct WrittenRecords {
 /// Why no command was written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unwritten {
-    /// The paths do not lead to the open files any more.
+    /// The paths do not lead to the open files any more, or the changes of the start still cannot be written.
     #[error("{0}")]
-    Gone(String),
-    /// The changes that the start could not write still cannot be written.
-    #[error("{0}")]
-    Unopened(String),
+    Files(String),
     /// SQLite reported an error.
     #[error(transparent)]
     Sqlite(rusqlite::Error),
@@ -41,12 +38,12 @@ impl LedgerThread {
         if let Some(later) = &mut self.later {
             let made_up = later.make_up(&self.path, &mut self.db, &self.present, &self.in_flight);
             self.full_sync = true; // every new connection starts with full sync
-            made_up.map_err(|error| Unwritten::Unopened(unwritable::in_words(&error, &self.path)))?;
+            made_up.map_err(|error| Unwritten::Files(unwritable::in_words(&error, &self.path)))?;
             self.later = None;
             self.log = None; // the database was opened anew
         }
         if let Some(wrong) = self.present.wrong_or_short() {
-            return Err(Unwritten::Gone(wrong));
+            return Err(Unwritten::Files(wrong));
         }
         let written = self.write_now(commands);
         // A write that failed may have written to the files, too.
@@ -130,14 +127,11 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
             || accepted.payload.cause.is_some();
         !matters && over.contains(&accepted.id)
     };
-    let mut new = HashSet::new();
-    for command in commands {
-        if let LedgerCommand::Store(accepted) = command
-            && is_left_out(accepted)
-        {
-            new.insert(accepted.id);
-        }
-    }
+    let new = |command: &&LedgerCommand| match command {
+        LedgerCommand::Store(accepted) if is_left_out(accepted) => Some(accepted.id),
+        _ => None,
+    };
+    let new: HashSet<_> = commands.iter().filter_map(new).collect();
     let mut covered = HashSet::new();
     // The commands are visited from the newest to the oldest, so a later state is seen before the states that it
     // replaces.

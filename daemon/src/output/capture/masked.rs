@@ -18,8 +18,7 @@ wire_structs! {
 /// The maskers of both streams.
 pub(super) struct Masked {
     mask: Arc<Mask>,
-    stdout: Masker,
-    stderr: Masker,
+    streams: [Masker; 2],
     /// Room for masked bytes, used again for each piece.
     given: Vec<u8>,
 }
@@ -28,8 +27,7 @@ impl Masked {
     pub(super) fn new(mask: &Arc<Mask>) -> Self {
         Self {
             mask: Arc::clone(mask),
-            stdout: Masker::new(Arc::clone(mask)),
-            stderr: Masker::new(Arc::clone(mask)),
+            streams: [(); 2].map(|()| Masker::new(Arc::clone(mask))),
             given: Vec::new(),
         }
     }
@@ -37,11 +35,7 @@ impl Masked {
     /// Takes the next bytes of a stream, or its end. Returns the bytes that can be given out.
     pub(super) fn feed(&mut self, stream: Stream, bytes: Option<&[u8]>) -> &[u8] {
         self.given.clear();
-        let masker = if stream == Stream::Stdout {
-            &mut self.stdout
-        } else {
-            &mut self.stderr
-        };
+        let masker = &mut self.streams[stream.pipe()];
         match bytes {
             Some(bytes) => masker.feed(bytes, &mut self.given),
             None => masker.end(&mut self.given),
@@ -51,25 +45,21 @@ impl Masked {
 
     /// Says whether a stream has bytes that are held back.
     pub(super) fn holds(&self) -> bool {
-        self.stdout.holds() || self.stderr.holds()
+        self.streams.iter().any(Masker::holds)
     }
 
     pub(super) fn held_back(&self) -> HeldBack {
-        let held = |masker: &Masker| {
+        let [stdout, stderr] = self.streams.each_ref().map(|masker| {
             let PendingBytes { bytes, run } = masker.held();
             (Bytes(bytes), run.map(|run| run as u64))
-        };
-        HeldBack {
-            stdout: held(&self.stdout),
-            stderr: held(&self.stderr),
-        }
+        });
+        HeldBack { stdout, stderr }
     }
 
     pub(super) fn restore(&mut self, held: HeldBack) {
-        let restored = |(Bytes(bytes), run): (Bytes, Option<u64>)| {
+        self.streams = [held.stdout, held.stderr].map(|(Bytes(bytes), run)| {
             let run = run.map(|run| usize::try_from(run).unwrap_or(usize::MAX));
             Masker::restore(Arc::clone(&self.mask), &PendingBytes { bytes, run })
-        };
-        (self.stdout, self.stderr) = (restored(held.stdout), restored(held.stderr));
+        });
     }
 }

@@ -56,7 +56,8 @@ impl Capture {
     /// Returns the whole state.
     pub(in super::super) fn snapshot(&mut self) -> Snapshot {
         // Output that is too large is no result any more, so its beginning need not be stored.
-        let is_result = self.stdout.bytes <= self.meta.result_max;
+        let is_result = self.bytes(Stream::Stdout) <= self.meta.result_max;
+        let [stdout, stderr] = self.streams.clone();
         Snapshot {
             last_ms: self.last_ms,
             head: kept(&mut self.head),
@@ -65,8 +66,8 @@ impl Capture {
             gap: self.gap,
             cut: self.cut,
             gap_ms: self.gap_ms,
-            stdout: self.stdout.clone(),
-            stderr: self.stderr.clone(),
+            stdout,
+            stderr,
             result: Bytes(if is_result { self.result.clone() } else { Vec::new() }),
             error_line: Bytes(self.error_line.encoded()),
         }
@@ -102,8 +103,7 @@ impl Capture {
             gap: snapshot.gap,
             cut: snapshot.cut,
             gap_ms: snapshot.gap_ms,
-            stdout: snapshot.stdout,
-            stderr: snapshot.stderr,
+            streams: [snapshot.stdout, snapshot.stderr],
             result: snapshot.result.0,
             error_line: ErrorLine::decode(snapshot.error_line.0),
             last_lines,

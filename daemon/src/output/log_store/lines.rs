@@ -19,8 +19,15 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// The streams of a program, in the order of its pipes.
+    pub(in crate::output) const PIPES: [Self; 2] = [Self::Stdout, Self::Stderr];
+
+    /// Returns the place of the stream among [`Self::PIPES`].
+    pub(in crate::output) fn pipe(self) -> usize {
+        usize::from(self != Self::Stdout)
+    }
+
     /// Returns the source as the API names it.
-    #[must_use]
     pub fn shown(self) -> LogStream {
         match self {
             Self::Stdout => LogStream::Stdout,
@@ -44,9 +51,23 @@ pub struct Line<'a> {
     pub text: &'a [u8],
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    /// Returns a line that a line feed has ended.
+    pub fn new(time_ms: u64, stream: Stream, text: &'a [u8]) -> Self {
+        Self {
+            time_ms,
+            stream,
+            newline: true,
+            text,
+        }
+    }
+
+    /// Returns a line of fnd itself.
+    pub fn note(time_ms: u64, text: &'a str) -> Self {
+        Self::new(time_ms, Stream::Note, text.as_bytes())
+    }
+
     /// Returns how many bytes of output the line was, with its line feed; notes of fnd count as 0.
-    #[must_use]
     pub fn raw(&self) -> u64 {
         raw(self.stream as u64, self.text.len(), self.newline)
     }
@@ -67,7 +88,6 @@ pub struct LogLinesReader {
 impl LogLinesReader {
     /// Decodes the bytes that [`LogLinesReader::encoded`] returned; the first line gets the number `first`. Stops at the first
     /// byte that cannot be a line.
-    #[must_use]
     pub fn decode(first: u64, base_ms: u64, encoded: &[u8]) -> Self {
         let mut lines = Self {
             first,
@@ -87,10 +107,8 @@ impl LogLinesReader {
         // lines after it.
         let delta = line.time_ms.saturating_sub(self.last_ms).min(u64::MAX >> 4);
         self.last_ms += delta;
-        put(
-            &mut self.bytes,
-            (delta << 3) | (u64::from(line.newline) << 2) | line.stream as u64,
-        );
+        let head = (delta << 3) | (u64::from(line.newline) << 2) | line.stream as u64;
+        put(&mut self.bytes, head);
         put(&mut self.bytes, line.text.len() as u64);
         self.bytes.extend(line.text);
         self.kept += line.raw();
@@ -127,19 +145,16 @@ impl LogLinesReader {
     }
 
     /// Returns the number of the first line, counted from 0 over all lines that were ever added.
-    #[must_use]
     pub fn first(&self) -> u64 {
         self.first
     }
 
     /// Returns the bytes of output in the lines, with line feeds.
-    #[must_use]
     pub fn kept(&self) -> u64 {
         self.kept
     }
 
     /// Returns whether there is no line.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -166,7 +181,6 @@ pub struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Returns a reader of the bytes that [`LogLinesReader::encoded`] returned.
-    #[must_use]
     pub fn new(base_ms: u64, encoded: &'a [u8]) -> Self {
         Self {
             time_ms: base_ms,
@@ -175,7 +189,6 @@ impl<'a> Decoder<'a> {
     }
 
     /// Returns the time that the next line's delta starts from, and the lines that are not read yet.
-    #[must_use]
     pub fn rest(&self) -> (u64, &'a [u8]) {
         (self.time_ms, self.rest)
     }

@@ -18,10 +18,10 @@ mod retention;
 pub use lines::{Decoder, Line, LogLinesReader, Stream};
 pub(crate) use read::view;
 pub use read::{Query, read};
-pub use retention::{Bell, KeepOutput, Keeper};
+pub use retention::{KeepOutput, Keeper};
 
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
-use record::RecordRead;
+use record::{OutputRecord, RecordHead, RecordRead};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write as _};
@@ -44,40 +44,25 @@ pub struct LogStore {
     segment: u64,
     /// Where each function's output ends, for functions whose output was checked.
     ends: HashMap<FunctionName, Position>,
-    bell: Bell,
+    keeper: Keeper,
 }
 
 impl LogStore {
     /// Returns the store below `root`, which is created with the first output. `segment` is the size of a segment in
-    /// bytes. The store rings the bell when it begins a segment, and asks it how much output a function may keep.
-    #[must_use]
-    pub fn new(root: PathBuf, segment: u64, bell: Bell) -> Self {
+    /// bytes. The store tells the keeper when it begins a segment, and asks it how much output a function may keep.
+    pub fn new(root: PathBuf, segment: u64, keeper: Keeper) -> Self {
         Self {
             root,
             segment,
             ends: HashMap::new(),
-            bell,
+            keeper,
         }
-    }
-
-    /// Appends lines of an attempt.
-    ///
-    /// # Errors
-    /// If the file could not be written; a record that was written in part is removed again.
-    pub fn append(
-        &mut self,
-        function: &FunctionName,
-        invocation: InvocationId,
-        attempt: Attempt,
-        lines: &mut LogLinesReader,
-    ) -> io::Result<()> {
-        self.append_all(function, [(invocation, attempt, lines)])
     }
 
     /// Appends lines of several attempts of a function with one write.
     ///
     /// # Errors
-    /// As [`LogStore::append`]; then no line of any of them is kept.
+    /// If the file could not be written; then no line of any of them is kept, and a record that was written in part is removed again.
     pub fn append_all<'a>(
         &mut self,
         function: &FunctionName,
@@ -116,11 +101,11 @@ impl LogStore {
             };
             // Remove the oldest segment at once, so that even a fast flood is bounded. Segments beyond a changed limit
             // are removed by the other thread.
-            let segments = u32::try_from(self.bell.keep_bytes(function) / self.segment).unwrap_or(u32::MAX);
+            let segments = u32::try_from(self.keeper.keep_bytes(function) / self.segment).unwrap_or(u32::MAX);
             if let Some(oldest) = end.segment.checked_sub(segments.max(1)) {
                 remove(&segment_path(directory, oldest))?;
             }
-            self.bell.ring();
+            self.keeper.ring();
         }
         let mut options = OpenOptions::new();
         options.append(true).create(true).mode(0o600);
@@ -161,14 +146,14 @@ impl LogStore {
         for segment in segments(&directory)? {
             let mut file = BufReader::new(File::open(segment_path(&directory, segment))?);
             loop {
-                let record = match record::decode(&mut file)? {
+                let OutputRecord { head, lines } = match record::decode(&mut file)? {
                     RecordRead::Whole(record, _) => record,
                     RecordRead::Other(_) | RecordRead::Damaged(_) => continue,
                     RecordRead::Lost | RecordRead::End => break,
                 };
-                if let Some(count) = attempts.get_mut(&(record.invocation, record.attempt)) {
-                    let lines = Decoder::new(record.base_ms, &record.lines).count();
-                    *count = record.first.saturating_add(lines as u64);
+                if let Some(count) = attempts.get_mut(&(head.invocation, head.attempt)) {
+                    let lines = Decoder::new(head.base_ms, &lines).count();
+                    *count = head.first.saturating_add(lines as u64);
                 }
             }
         }
@@ -176,7 +161,6 @@ impl LogStore {
     }
 
     /// Returns where a function's output ends; nothing if none was appended since the start.
-    #[must_use]
     pub fn end(&self, function: &FunctionName) -> Option<Position> {
         self.ends.get(function).copied()
     }
@@ -198,16 +182,13 @@ fn encode(bytes: &mut Vec<u8>, (invocation, attempt): (InvocationId, Attempt), l
         if taken == 0 {
             break;
         }
-        record::encode(
-            bytes,
-            &record::OutputRecord {
-                invocation,
-                attempt,
-                first,
-                base_ms,
-                lines: &rest[..taken],
-            },
-        );
+        let head = RecordHead {
+            invocation,
+            attempt,
+            first,
+            base_ms,
+        };
+        record::encode(bytes, &head, &rest[..taken]);
         first += count;
     }
 }
@@ -220,7 +201,7 @@ fn segment_path(directory: &Path, segment: u32) -> PathBuf {
     directory.join(format!("{segment:08}.log"))
 }
 
-fn make(directory: &Path) -> io::Result<()> {
+pub(super) fn make(directory: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
@@ -240,11 +221,8 @@ fn segments(directory: &Path) -> io::Result<Vec<u32>> {
     let mut numbers = Vec::new();
     for entry in entries {
         let name = entry?.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_suffix(".log"))
-            .and_then(|n| n.parse::<u32>().ok());
-        numbers.extend(number);
+        let number = name.to_str().and_then(|name| name.strip_suffix(".log"));
+        numbers.extend(number.and_then(|number| number.parse::<u32>().ok()));
     }
     numbers.sort_unstable();
     Ok(numbers)

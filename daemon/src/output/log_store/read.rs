@@ -79,23 +79,16 @@ struct LinePlace {
 
 /// Finds the last lines of a function.
 fn newest(directory: &Path, function: usize, query: &Query, tail: usize) -> VecDeque<IndexedLine> {
-    let note = |path: &Path, error: &io::Error| IndexedLine {
-        time_ms: written_ms(path),
+    let line = |time_ms, kept| IndexedLine {
+        time_ms,
         function,
-        kept: Err(unreadable(error)),
+        kept,
     };
     let mut last = VecDeque::new();
     let segments = match segments(directory) {
         Ok(segments) => segments,
-        Err(error) => {
-            // The time of a directory says nothing about the lines in its files.
-            let time_ms = crate::clock::unix_ms();
-            return VecDeque::from([IndexedLine {
-                time_ms,
-                function,
-                kept: Err(unreadable(&error)),
-            }]);
-        }
+        // The time of a directory says nothing about the lines in its files.
+        Err(error) => return VecDeque::from([line(crate::clock::unix_ms(), Err(unreadable(&error)))]),
     };
     // The newest segments first: often the older ones are not needed.
     for segment in segments.into_iter().rev() {
@@ -108,17 +101,11 @@ fn newest(directory: &Path, function: usize, query: &Query, tail: usize) -> VecD
                 here.pop_front();
             }
         };
-        let indexed = index(&path, segment, query, |time_ms, kept| {
-            add(IndexedLine {
-                time_ms,
-                function,
-                kept,
-            });
-        });
+        let indexed = index(&path, segment, query, |time_ms, kept| add(line(time_ms, kept)));
         match indexed {
             // The segment was removed after it was listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => add(note(&path, &error)),
+            Err(error) => add(line(written_ms(&path), Err(unreadable(&error)))),
             Ok(()) => {}
         }
         here.append(&mut last);
@@ -149,7 +136,7 @@ fn index(
         match next {
             RecordRead::Whole(decoded, size) => {
                 let bytes = std::mem::take(&mut damaged);
-                if let Some((time_ms, note)) = damage(bytes, before_ms, decoded.base_ms, query) {
+                if let Some((time_ms, note)) = damage(bytes, before_ms, decoded.head.base_ms, query) {
                     found(time_ms, Err(note));
                 }
                 let last_ms = lines_of(&decoded, (record, size), query, |time_ms, place| {
@@ -178,22 +165,22 @@ fn index(
 
 /// Finds the lines of a record that the query wants. Returns the time of its last line.
 fn lines_of(
-    decoded: &OutputRecord,
+    OutputRecord { head, lines }: &OutputRecord,
     (record, size): (Position, u64),
     query: &Query,
     mut found: impl FnMut(u64, LinePlace),
 ) -> Option<u64> {
     let end = record.offset + size;
-    let mut decoder = Decoder::new(decoded.base_ms, &decoded.lines);
+    let mut decoder = Decoder::new(head.base_ms, lines);
     let mut last_ms = None;
     while let Some(line) = decoder.next() {
         last_ms = Some(line.time_ms);
         if wants(query, &line) {
             let place = LinePlace {
                 record,
-                invocation: decoded.invocation,
-                attempt: decoded.attempt,
-                first: decoded.first,
+                invocation: head.invocation,
+                attempt: head.attempt,
+                first: head.first,
                 stream: line.stream,
                 at: end - (decoder.rest().1.len() + line.text.len()) as u64,
                 length: line.text.len(),
@@ -278,15 +265,7 @@ impl Iterator for StoredLines {
             let line = self.index.next()?;
             let function = self.functions.get(line.function)?.clone();
             let invocation = self.invocation.unwrap_or(InvocationId(0));
-            let note = |text: &str| {
-                let note = Line {
-                    time_ms: line.time_ms,
-                    stream: Stream::Note,
-                    newline: true,
-                    text: text.as_bytes(),
-                };
-                view(&function, invocation, 0, &note)
-            };
+            let note = |text: &str| view(&function, invocation, 0, &Line::note(line.time_ms, text));
             let place = match &line.kept {
                 Ok(place) => place,
                 Err(text) => return Some(note(text)),
@@ -294,12 +273,7 @@ impl Iterator for StoredLines {
             let path = segment_path(&directory(&self.root, &function), place.record.segment);
             match self.text(&path, place) {
                 Ok(text) => {
-                    let line = Line {
-                        time_ms: line.time_ms,
-                        stream: place.stream,
-                        newline: true,
-                        text: &text,
-                    };
+                    let line = Line::new(line.time_ms, place.stream, &text);
                     return Some(view(&function, place.invocation, place.attempt.0, &line));
                 }
                 // One line of fnd stands for all lines of the segment.

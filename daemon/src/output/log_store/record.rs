@@ -4,6 +4,8 @@
 //! The rest that a crash or a full disk leaves at the end is no whole record; reading stops there. A record that has other bytes
 //! than those that were written is stepped over by its length. If that is damaged, too, the rest of the segment is lost.
 
+use crate::database::log::fill;
+use fnd_wire::form::{Wire as _, wire_structs};
 use fnd_wire::ids::{Attempt, InvocationId};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -15,28 +17,33 @@ const HEAD: usize = 36;
 /// Most bytes of lines in one record; this bounds a reader's memory.
 pub(super) const LINES_MAX: usize = 256 << 10;
 
+wire_structs! {
+    /// The part of a record before its lines.
+    pub struct RecordHead {
+        pub invocation: InvocationId,
+        pub attempt: Attempt,
+        /// How many lines of the attempt came before.
+        pub first: u64,
+        /// The time from which the first line counts, Unix milliseconds.
+        pub base_ms: u64,
+    }
+}
+
 /// Lines of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct OutputRecord<L = Vec<u8>> {
-    pub(super) invocation: InvocationId,
-    pub(super) attempt: Attempt,
-    /// How many lines of the attempt came before.
-    pub(super) first: u64,
-    pub(super) base_ms: u64,
-    pub(super) lines: L,
+pub(super) struct OutputRecord {
+    pub(super) head: RecordHead,
+    pub(super) lines: Vec<u8>,
 }
 
 /// Appends a record's bytes.
-pub(super) fn encode(out: &mut Vec<u8>, record: &OutputRecord<&[u8]>) {
-    let length = u32::try_from(HEAD + record.lines.len()).expect("a record's lines are at most LINES_MAX and one line");
-    out.extend(length.to_le_bytes());
+pub(super) fn encode(out: &mut Vec<u8>, head: &RecordHead, lines: &[u8]) {
+    let length = u32::try_from(HEAD + lines.len()).expect("a record's lines are at most LINES_MAX and one line");
+    length.put(out);
     let checksum_at = out.len();
     out.extend([0; 4]);
-    out.extend(record.invocation.0.to_le_bytes());
-    out.extend(record.attempt.0.to_le_bytes());
-    out.extend(record.first.to_le_bytes());
-    out.extend(record.base_ms.to_le_bytes());
-    out.extend(record.lines);
+    head.put(out);
+    out.extend(lines);
     let checksum = crc32fast::hash(&out[checksum_at + 4..]);
     out[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -59,7 +66,7 @@ pub(super) enum RecordRead {
 /// Reads the next record.
 pub(super) fn decode(file: &mut impl Read) -> io::Result<RecordRead> {
     match decode_head(file)? {
-        Ok(head) => decode_lines(file, &head),
+        Ok(read) => decode_lines(file, read),
         Err(other) => Ok(other),
     }
 }
@@ -68,11 +75,11 @@ pub(super) fn decode(file: &mut impl Read) -> io::Result<RecordRead> {
 /// its lines.
 pub(super) fn decode_of(file: &mut BufReader<impl Read + Seek>, wanted: InvocationId) -> io::Result<RecordRead> {
     match decode_head(file)? {
-        Ok(head) if head.invocation() == wanted => decode_lines(file, &head),
-        Ok(head) => {
+        Ok(read) if read.head.invocation == wanted => decode_lines(file, read),
+        Ok(read) => {
             // The checksum is not compared, since only the length of this record is used. The buffered bytes are kept.
-            file.seek_relative(i64::try_from(head.lines).unwrap_or(i64::MAX))?;
-            Ok(RecordRead::Other(head.size()))
+            file.seek_relative(i64::try_from(read.lines).unwrap_or(i64::MAX))?;
+            Ok(RecordRead::Other(read.size()))
         }
         Err(other) => Ok(other),
     }
@@ -82,31 +89,20 @@ pub(super) fn decode_of(file: &mut BufReader<impl Read + Seek>, wanted: Invocati
 pub(super) fn is_at(file: &File, offset: u64, lines: (InvocationId, Attempt, u64)) -> io::Result<bool> {
     let mut bytes = [0; 8 + HEAD];
     file.read_exact_at(&mut bytes, offset)?;
-    let head = decode_head(&mut bytes.as_slice())?;
-    Ok(head.is_ok_and(|head| (head.invocation(), head.attempt(), head.first()) == lines))
+    let read = decode_head(&mut bytes.as_slice())?;
+    Ok(read.is_ok_and(|ReadHead { head, .. }| (head.invocation, head.attempt, head.first) == lines))
 }
 
-/// The part of a record before its lines.
-struct RecordHead {
+/// A head, and what its prefix says.
+struct ReadHead {
     checksum: u32,
     bytes: [u8; HEAD],
+    head: RecordHead,
     /// Bytes of the lines.
     lines: usize,
 }
 
-impl RecordHead {
-    fn invocation(&self) -> InvocationId {
-        InvocationId(number(&self.bytes[..16]))
-    }
-
-    fn attempt(&self) -> Attempt {
-        Attempt(u32::try_from(number(&self.bytes[16..20])).unwrap_or(u32::MAX))
-    }
-
-    fn first(&self) -> u64 {
-        u64::try_from(number(&self.bytes[20..28])).unwrap_or(u64::MAX)
-    }
-
+impl ReadHead {
     /// Returns the size of the record in the file, in bytes.
     fn size(&self) -> u64 {
         (8 + HEAD + self.lines) as u64
@@ -114,7 +110,7 @@ impl RecordHead {
 }
 
 /// Reads the next head; an error is what is there in its place.
-fn decode_head(file: &mut impl Read) -> io::Result<Result<RecordHead, RecordRead>> {
+fn decode_head(file: &mut impl Read) -> io::Result<Result<ReadHead, RecordRead>> {
     let mut prefix = [0; 8];
     let mut bytes = [0; HEAD];
     if !fill(file, &mut prefix)? {
@@ -129,43 +125,28 @@ fn decode_head(file: &mut impl Read) -> io::Result<Result<RecordHead, RecordRead
     if !fill(file, &mut bytes)? {
         return Ok(Err(RecordRead::End));
     }
-    let checksum = u32::from_le_bytes([e, f, g, h]);
-    Ok(Ok(RecordHead { checksum, bytes, lines }))
+    Ok(Ok(ReadHead {
+        checksum: u32::from_le_bytes([e, f, g, h]),
+        bytes,
+        head: RecordHead::from_wire(&bytes).map_err(io::Error::other)?,
+        lines,
+    }))
 }
 
-fn decode_lines(file: &mut impl Read, head: &RecordHead) -> io::Result<RecordRead> {
-    let mut lines = vec![0; head.lines];
+fn decode_lines(file: &mut impl Read, read: ReadHead) -> io::Result<RecordRead> {
+    let mut lines = vec![0; read.lines];
     if !fill(file, &mut lines)? {
         return Ok(RecordRead::End);
     }
     let mut checksum = crc32fast::Hasher::new();
-    checksum.update(&head.bytes);
+    checksum.update(&read.bytes);
     checksum.update(&lines);
-    if checksum.finalize() != head.checksum {
-        return Ok(RecordRead::Damaged(head.size()));
+    let size = read.size();
+    if checksum.finalize() != read.checksum {
+        return Ok(RecordRead::Damaged(size));
     }
-    let record = OutputRecord {
-        invocation: head.invocation(),
-        attempt: head.attempt(),
-        first: head.first(),
-        base_ms: u64::try_from(number(&head.bytes[28..36])).unwrap_or(u64::MAX),
-        lines,
-    };
-    Ok(RecordRead::Whole(record, head.size()))
-}
-
-/// Reads a little-endian number.
-fn number(bytes: &[u8]) -> u128 {
-    bytes.iter().rev().fold(0, |sum, byte| (sum << 8) | u128::from(*byte))
-}
-
-/// Fills a buffer; returns whether there were enough bytes.
-fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
-    match file.read_exact(buffer) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(error) => Err(error),
-    }
+    let head = read.head;
+    Ok(RecordRead::Whole(OutputRecord { head, lines }, size))
 }
 
 #[cfg(test)]
@@ -175,23 +156,15 @@ mod tests {
     #[test]
     fn a_record_with_a_torn_or_flipped_byte_is_not_read() {
         let mut bytes = Vec::new();
-        let record = OutputRecord {
+        let head = RecordHead {
             invocation: InvocationId(7),
             attempt: Attempt(2),
             first: 3,
             base_ms: 1_795_000_000_000,
-            lines: b"lines".to_vec(),
         };
-        encode(
-            &mut bytes,
-            &OutputRecord {
-                invocation: record.invocation,
-                attempt: record.attempt,
-                first: record.first,
-                base_ms: record.base_ms,
-                lines: &record.lines,
-            },
-        );
+        encode(&mut bytes, &head, b"lines");
+        let lines = b"lines".to_vec();
+        let record = OutputRecord { head, lines };
         let size = bytes.len() as u64;
         let read = decode(&mut bytes.as_slice()).unwrap();
         assert_eq!(read, RecordRead::Whole(record, size));
@@ -213,16 +186,13 @@ mod tests {
     fn others_are_stepped_over() {
         let mut bytes = Vec::new();
         for (id, lines) in [(1, &[b'x'; 100_000][..]), (2, b"wanted"), (1, b"end"), (2, b"again")] {
-            encode(
-                &mut bytes,
-                &OutputRecord {
-                    invocation: InvocationId(id),
-                    attempt: Attempt(1),
-                    first: 0,
-                    base_ms: 0,
-                    lines,
-                },
-            );
+            let head = RecordHead {
+                invocation: InvocationId(id),
+                attempt: Attempt(1),
+                first: 0,
+                base_ms: 0,
+            };
+            encode(&mut bytes, &head, lines);
         }
         let mut file = BufReader::new(io::Cursor::new(&bytes));
         let mut seen = Vec::new();

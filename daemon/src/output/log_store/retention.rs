@@ -11,6 +11,7 @@ use super::{remove, segment_path, segments};
 use crate::clock::monotonic;
 use crate::free_space::FreeSpace;
 use crate::ledger::{LimitsOf, Retention, room};
+use crate::lock::lock;
 use fnd_wire::ids::FunctionName;
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -18,7 +19,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// How often the thread checks for old output.
@@ -54,38 +55,75 @@ impl Default for Retention<KeepOutput> {
     }
 }
 
-/// Tells the thread that there is more output, and returns how much may be kept. The default bell wakes no thread.
+/// Handle to the thread that forgets output; clones share it. The thread ends when the last one is dropped. The default handle has no
+/// thread.
 #[derive(Debug, Clone, Default)]
-pub struct Bell {
+pub struct Keeper {
     rules: Arc<Mutex<Retention<KeepOutput>>>,
     rings: Option<SyncSender<()>>,
+    bytes: Arc<AtomicU64>,
 }
 
-impl Bell {
+impl Keeper {
     /// Returns how many bytes of a function's output are kept.
     pub(super) fn keep_bytes(&self, function: &FunctionName) -> u64 {
-        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        rules.of(function).keep_bytes
+        lock(&self.rules).of(function).keep_bytes
     }
 
-    /// Returns a bell that wakes no thread, with a limit for one function.
-    #[cfg(test)]
-    pub(super) fn of(function: &FunctionName, keep_bytes: u64) -> Self {
-        let bell = Self::default();
-        let of = KeepOutput {
-            keep_bytes,
-            ..KeepOutput::default()
-        };
-        bell.rules.lock().unwrap().functions = [(function.clone(), of)].into_iter().collect();
-        bell
-    }
-
-    /// Wakes the thread; never blocks.
-    pub fn ring(&self) {
+    /// Tells the thread that there is more output; never blocks.
+    pub(super) fn ring(&self) {
         if let Some(rings) = &self.rings {
             // If the channel is full, the thread is about to run anyway.
             let _ = rings.try_send(());
         }
+    }
+
+    /// Starts the thread for the output below a directory. `clock` returns the time that decides how old output is,
+    /// Unix milliseconds.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(
+        root: PathBuf,
+        keep: Retention<KeepOutput>,
+        clock: impl Fn() -> u64 + Send + 'static,
+    ) -> io::Result<Self> {
+        // One ring that waits is enough, since each sweep looks at everything.
+        let (sender, hears) = sync_channel(1);
+        let bytes = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&bytes);
+        let rules = Arc::new(Mutex::new(keep));
+        let now = Arc::clone(&rules);
+        std::thread::Builder::new().name("forgetting".into()).spawn(move || {
+            let mut time = Time::new(clock());
+            loop {
+                let now_ms = time.check(clock(), monotonic());
+                let keep = lock(&now).clone();
+                match sweep(&root, &keep, now_ms, || is_low(&root)) {
+                    Ok(bytes) => counted.store(bytes, Ordering::Relaxed),
+                    Err(error) => tracing::warn!("failed to forget old output below `{}`: {error}", root.display()),
+                }
+                if hears.recv_timeout(EVERY) == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
+            }
+        })?;
+        let rings = Some(sender);
+        Ok(Self { rules, rings, bytes })
+    }
+
+    /// Sets new limits; output that exceeds them is forgotten soon.
+    pub fn keep(&self, keep: Retention<KeepOutput>) {
+        let mut rules = lock(&self.rules);
+        if *rules != keep {
+            *rules = keep;
+            self.ring();
+        }
+    }
+
+    /// Returns the bytes of all output at the last check.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -126,73 +164,6 @@ impl Time {
         }
         (self.believed_ms, self.at) = (unix_ms, now);
         unix_ms
-    }
-}
-
-/// Handle to the thread that forgets output. The thread ends when the last bell is dropped.
-#[derive(Debug, Default)]
-pub struct Keeper {
-    bell: Bell,
-    bytes: Arc<AtomicU64>,
-}
-
-impl Keeper {
-    /// Starts the thread for the output below a directory. `clock` returns the time that decides how old output is,
-    /// Unix milliseconds.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
-    pub fn start(
-        root: PathBuf,
-        keep: Retention<KeepOutput>,
-        clock: impl Fn() -> u64 + Send + 'static,
-    ) -> io::Result<Self> {
-        // One ring that waits is enough, since each sweep looks at everything.
-        let (sender, hears) = sync_channel(1);
-        let bytes = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&bytes);
-        let rules = Arc::new(Mutex::new(keep));
-        let now = Arc::clone(&rules);
-        std::thread::Builder::new().name("forgetting".into()).spawn(move || {
-            let mut time = Time::new(clock());
-            loop {
-                let now_ms = time.check(clock(), monotonic());
-                let keep = now.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                match sweep(&root, &keep, now_ms, || is_low(&root)) {
-                    Ok(bytes) => counted.store(bytes, Ordering::Relaxed),
-                    Err(error) => tracing::warn!("failed to forget old output below `{}`: {error}", root.display()),
-                }
-                if hears.recv_timeout(EVERY) == Err(RecvTimeoutError::Disconnected) {
-                    return;
-                }
-            }
-        })?;
-        let rings = Some(sender);
-        Ok(Self {
-            bell: Bell { rules, rings },
-            bytes,
-        })
-    }
-
-    /// Sets new limits; output that exceeds them is forgotten soon.
-    pub fn keep(&self, keep: Retention<KeepOutput>) {
-        let mut rules = self.bell.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        if *rules != keep {
-            *rules = keep;
-            self.bell.ring();
-        }
-    }
-
-    /// Returns the bell that tells the thread about new output.
-    #[must_use]
-    pub fn bell(&self) -> Bell {
-        self.bell.clone()
-    }
-
-    /// Returns the bytes of all output at the last check.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
     }
 }
 

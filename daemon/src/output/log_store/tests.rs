@@ -1,5 +1,34 @@
 use super::*;
+use crate::ledger::Retention;
 use fnd_core::api::{LogLine, LogStream};
+
+impl Keeper {
+    /// Returns a handle without a thread, with a limit for one function.
+    fn of(function: &FunctionName, keep_bytes: u64) -> Self {
+        let of = KeepOutput {
+            keep_bytes,
+            ..KeepOutput::default()
+        };
+        let keeper = Self::default();
+        keeper.keep(Retention {
+            functions: [(function.clone(), of)].into_iter().collect(),
+            ..Retention::default()
+        });
+        keeper
+    }
+}
+
+impl LogStore {
+    fn append(
+        &mut self,
+        function: &FunctionName,
+        invocation: InvocationId,
+        attempt: Attempt,
+        lines: &mut LogLinesReader,
+    ) -> io::Result<()> {
+        self.append_all(function, [(invocation, attempt, lines)])
+    }
+}
 
 fn name() -> FunctionName {
     FunctionName::new("ops/backup").unwrap()
@@ -32,7 +61,7 @@ fn query(change: impl FnOnce(&mut Query)) -> Query {
 #[test]
 fn output_is_found_by_invocation_time_and_tail() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(root.path().join("logs"), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().join("logs"), SEGMENT, Keeper::default());
     let path = root.path().join("logs");
     assert_eq!(texts(&path, &Query::default()), Vec::<String>::new());
     store
@@ -69,7 +98,7 @@ fn output_is_found_by_invocation_time_and_tail() {
 #[test]
 fn a_torn_tail_hides_nothing_and_writing_goes_on() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Keeper::default());
     store
         .append(&name(), InvocationId(1), Attempt(1), &mut lines(&["whole"], 1))
         .unwrap();
@@ -84,7 +113,7 @@ fn a_torn_tail_hides_nothing_and_writing_goes_on() {
             ["whole"],
             "{torn} bytes of another record"
         );
-        let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+        let mut store = LogStore::new(root.path().into(), SEGMENT, Keeper::default());
         store
             .append(&name(), InvocationId(2), Attempt(1), &mut lines(&["next"], 2))
             .unwrap();
@@ -97,7 +126,7 @@ fn a_torn_tail_hides_nothing_and_writing_goes_on() {
 fn damage_in_the_middle_is_said_and_hides_no_other_output() {
     let root = tempfile::tempdir().unwrap();
     let path = segment_path(&directory(root.path(), &name()), 0);
-    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Keeper::default());
     let mut ends = Vec::new();
     for (id, text) in [(1, "a"), (2, "b"), (1, "c")] {
         let time_ms = 1000 * (ends.len() as u64 + 1);
@@ -153,7 +182,7 @@ fn damage_in_the_middle_is_said_and_hides_no_other_output() {
     assert_eq!(of(Query::default()), [note(whole.len())]);
 
     damage(ends[1] - 1);
-    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Keeper::default());
     store
         .append(&name(), InvocationId(3), Attempt(1), &mut lines(&["d"], 4000))
         .unwrap();
@@ -168,7 +197,7 @@ fn damage_in_the_middle_is_said_and_hides_no_other_output() {
 #[test]
 fn old_segments_go_and_the_newest_lines_stay() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(root.path().into(), 1000, Bell::of(&name(), 3000));
+    let mut store = LogStore::new(root.path().into(), 1000, Keeper::of(&name(), 3000));
     for i in 0..200_u64 {
         let text = format!("line {i}");
         store
@@ -184,7 +213,7 @@ fn old_segments_go_and_the_newest_lines_stay() {
 #[test]
 fn the_last_lines_come_from_as_many_segments_as_it_takes() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(root.path().into(), 300, Bell::default());
+    let mut store = LogStore::new(root.path().into(), 300, Keeper::default());
     for i in 0..50_u64 {
         let text = format!("line {i}");
         store
@@ -202,7 +231,7 @@ fn the_last_lines_come_from_as_many_segments_as_it_takes() {
 #[test]
 fn lines_of_an_attempt_are_counted_even_where_the_first_were_rotated_away() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(root.path().into(), 1000, Bell::of(&name(), 2000));
+    let mut store = LogStore::new(root.path().into(), 1000, Keeper::of(&name(), 2000));
     let mut flooding = LogLinesReader::default();
     for i in 0..100_u64 {
         flooding.extend(Decoder::new(0, lines(&["one", "two"], i).encoded().1));
@@ -223,7 +252,7 @@ fn lines_of_an_attempt_are_counted_even_where_the_first_were_rotated_away() {
 #[test]
 fn much_output_becomes_several_records() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Keeper::default());
     let long = "x".repeat(16 << 10);
     let mut many = lines(&vec![long.as_str(); 100], 5);
     store.append(&name(), InvocationId(1), Attempt(1), &mut many).unwrap();
@@ -233,7 +262,7 @@ fn much_output_becomes_several_records() {
 #[test]
 fn as_many_lines_are_read_as_the_query_wants() {
     let root = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(root.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(root.path().into(), SEGMENT, Keeper::default());
     let mut many = lines(&vec!["x"; 30_000], 5);
     store.append(&name(), InvocationId(1), Attempt(1), &mut many).unwrap();
     for (tail, found) in [(20_000, 20_000), (100_000, 30_000)] {
@@ -246,7 +275,7 @@ fn as_many_lines_are_read_as_the_query_wants() {
 fn lines_of_several_functions_are_merged_by_time_and_only_the_newest_are_read() {
     let root = tempfile::tempdir().unwrap();
     let names = ["a", "b", "c"].map(|name| FunctionName::new(name).unwrap());
-    let mut store = LogStore::new(root.path().into(), 100, Bell::default());
+    let mut store = LogStore::new(root.path().into(), 100, Keeper::default());
     let mut all = Vec::new();
     for time_ms in 0..40_u64 {
         // `c` prints at the same time as `b`, and comes after it.
@@ -266,7 +295,7 @@ fn lines_of_several_functions_are_merged_by_time_and_only_the_newest_are_read() 
 
 /// Stores a line in each of three segments; returns the path of the one in the middle.
 fn three_segments(root: &Path) -> PathBuf {
-    let mut store = LogStore::new(root.into(), 1, Bell::default());
+    let mut store = LogStore::new(root.into(), 1, Keeper::default());
     for text in ["first", "second", "third"] {
         store
             .append(&name(), InvocationId(1), Attempt(1), &mut lines(&[text], 1))
@@ -312,7 +341,7 @@ fn output_that_is_forgotten_while_it_is_read_is_named_once() {
     // A segment that was begun anew has other lines in the same places.
     let found = read(root.path(), &[name()], &Query::default());
     let other = tempfile::tempdir().unwrap();
-    let mut store = LogStore::new(other.path().into(), SEGMENT, Bell::default());
+    let mut store = LogStore::new(other.path().into(), SEGMENT, Keeper::default());
     store
         .append(&name(), InvocationId(2), Attempt(1), &mut lines(&["other"], 1))
         .unwrap();

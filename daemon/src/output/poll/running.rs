@@ -5,7 +5,6 @@ use crate::clock;
 use crate::output::capture::Capture;
 use crate::output::log_store::Stream;
 use crate::output::spool::Spool;
-use rustix::event::epoll;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
@@ -17,8 +16,8 @@ pub(super) struct RunningPoll {
     pub(super) spool: Spool,
     /// How many of its lines an earlier fnd has kept.
     pub(super) stored: u64,
-    pub(super) stdout: Option<Pipe>,
-    pub(super) stderr: Option<Pipe>,
+    /// Of standard output and error.
+    pub(super) pipes: [Option<Pipe>; 2],
 }
 
 pub(super) struct Pipe {
@@ -34,14 +33,9 @@ impl RunningPoll {
         let mut read = 0;
         while read < most {
             io.spools.begin(&mut self.spool, &meta);
-            let pipe = if stream == Stream::Stdout {
-                &self.stdout
-            } else {
-                &self.stderr
-            };
-            let Some(pipe) = pipe else { return };
+            let Some(pipe) = &self.pipes[stream.pipe()] else { return };
             match io.spools.take(&mut self.spool, stream, &pipe.end, &mut io.buffer) {
-                Ok((0, _)) => self.close(stream, &io.epoll),
+                Ok((0, _)) => self.close(stream, io),
                 Ok((count, time_ms)) => {
                     read += count;
                     io.sinks.feed(&mut self.capture, (stream, time_ms), &io.buffer[..count]);
@@ -55,7 +49,7 @@ impl RunningPoll {
                         "failed to read output of `{}` ({error}), the rest of it is lost",
                         meta.function
                     );
-                    self.close(stream, &io.epoll);
+                    self.close(stream, io);
                 }
             }
         }
@@ -64,7 +58,7 @@ impl RunningPoll {
     /// Reads the rest of a pipe and leaves the bytes in it.
     pub(super) fn last(&mut self, stream: Stream, io: &mut Io) {
         let meta = self.capture.meta.clone();
-        let Some(pipe) = self.pipe(stream) else { return };
+        let Some(pipe) = &self.pipes[stream.pipe()] else { return };
         match io.tee.copy(&pipe.end) {
             Ok(mut left) => {
                 let time_ms = clock::unix_ms();
@@ -85,25 +79,13 @@ impl RunningPoll {
         }
     }
 
-    pub(super) fn pipe(&mut self, stream: Stream) -> &mut Option<Pipe> {
-        if stream == Stream::Stdout {
-            &mut self.stdout
-        } else {
-            &mut self.stderr
-        }
-    }
-
-    /// Closes a pipe. It is removed from epoll explicitly: the spawner holds a duplicate, so closing alone would not
-    /// end the watch.
-    pub(super) fn close(&mut self, stream: Stream, epoll: &OwnedFd) {
-        if let Some(pipe) = self.pipe(stream).take()
-            && let Err(error) = epoll::delete(epoll, &pipe.end)
-        {
-            tracing::error!("failed to end the watch of a pipe ({error})");
+    pub(super) fn close(&mut self, stream: Stream, io: &Io) {
+        if let Some(pipe) = self.pipes[stream.pipe()].take() {
+            io.end_watch(&pipe.end);
         }
     }
 }
 
 pub(super) fn stream(mark: u64) -> Stream {
-    if mark & 1 == 0 { Stream::Stdout } else { Stream::Stderr }
+    Stream::PIPES[usize::from(mark & 1 == 1)]
 }

@@ -1,8 +1,8 @@
 //! Reads spools, up to the first piece that is torn. Of a torn chunk, the bytes that are there are used.
 
-use super::super::AttemptOutput;
 use super::super::capture::Capture;
-use super::{LOST, Piece, Spool, SpoolKey, Spools, path};
+use super::super::{AttemptKey, AttemptOutput};
+use super::{LOST, Piece, Spool, Spools, path};
 use crate::output::log_store::Stream;
 use fnd_core::mask::Mask;
 use fnd_wire::form::Wire as _;
@@ -52,7 +52,7 @@ impl Loss {
 
 impl Spools {
     /// Returns the attempts that have spools; removes snapshots that were not written completely.
-    pub(in super::super) fn list(&mut self) -> io::Result<Vec<SpoolKey>> {
+    pub(in super::super) fn list(&mut self) -> io::Result<Vec<AttemptKey>> {
         let mut found = list(&self.places.state)?;
         self.in_memory.extend(list(&self.places.memory)?);
         for key in &found {
@@ -71,7 +71,7 @@ impl Spools {
     }
 
     /// Returns the invocation and the bounds in a spool; absent where they cannot be read.
-    pub(in super::super) fn meta(&self, key: SpoolKey) -> Option<AttemptOutput> {
+    pub(in super::super) fn meta(&self, key: AttemptKey) -> Option<AttemptOutput> {
         let first = |place| ReplayPieces::open(&path(place, key)).ok()?.next()?.meta();
         // A spool in memory may have lost its marker, or the marker its spool.
         let meta = first(&self.places.state).or_else(|| first(&self.places.memory));
@@ -79,7 +79,7 @@ impl Spools {
     }
 
     /// Reads a spool, so that it can be continued; that of a function with secrets only with their fingerprints.
-    pub(in super::super) fn replay(&mut self, key: SpoolKey, mask: Option<&Arc<Mask>>) -> io::Result<Replayed> {
+    pub(in super::super) fn replay(&mut self, key: AttemptKey, mask: Option<&Arc<Mask>>) -> io::Result<Replayed> {
         let in_memory = self.in_memory.contains(&key);
         if in_memory && mask.is_none() {
             let there = self.path(key).exists();
@@ -87,21 +87,14 @@ impl Spools {
         }
         let mut pieces = match ReplayPieces::open(&self.path(key)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(if in_memory {
-                    Replayed::Lost(Loss::Memory)
-                } else {
-                    Replayed::Nothing
-                });
+                let lost = Replayed::Lost(Loss::Memory);
+                return Ok(if in_memory { lost } else { Replayed::Nothing });
             }
             pieces => pieces?,
         };
         let Some(meta) = pieces.next().and_then(Piece::meta) else {
-            let lost = pieces.size == LOST;
-            return Ok(if lost {
-                Replayed::Lost(Loss::Damaged)
-            } else {
-                Replayed::Nothing
-            });
+            let (is_lost, lost) = (pieces.size == LOST, Replayed::Lost(Loss::Damaged));
+            return Ok(if is_lost { lost } else { Replayed::Nothing });
         };
         // The spool is damaged: its bytes belong to an attempt that has a spool of its own.
         if meta.key() != key {
@@ -148,7 +141,7 @@ impl Spools {
     }
 }
 
-fn list(directory: &Path) -> io::Result<Vec<SpoolKey>> {
+fn list(directory: &Path) -> io::Result<Vec<AttemptKey>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
@@ -160,7 +153,7 @@ fn list(directory: &Path) -> io::Result<Vec<SpoolKey>> {
     Ok(found)
 }
 
-fn parse(name: &str) -> Option<(InvocationId, Attempt)> {
+fn parse(name: &str) -> Option<AttemptKey> {
     let (invocation, attempt) = name.split_once('.')?;
     Some((InvocationId::parse(invocation)?, Attempt(attempt.parse().ok()?)))
 }

@@ -35,8 +35,8 @@ pub(super) use self::stream::StreamModel;
 pub(super) use self::wire::Wire;
 
 use self::consumer::{ConsumerModel, PullModel};
-use crate::triggers::nats::fact::{DeliveredMessage, NatsFact, SettleFailed};
-use crate::triggers::nats::request::{NatsEntry, NatsRequest};
+use crate::triggers::nats::fact::{DeliveredMessage, NatsAnswer, NatsFact, SettleFailed};
+use crate::triggers::nats::request::{KeyWrite, NatsEntry, NatsRequest};
 use fastrand::Rng;
 use fnd_core::triggers::nats::claim_key::NODES;
 use fnd_core::triggers::nats::server::ack_address::{self, AckAddress};
@@ -132,32 +132,26 @@ impl JetStream {
             ToServer::Request(request) => request,
         };
         let fact = match request {
-            NatsRequest::Read { number, key } => NatsFact::Read {
-                number,
-                result: Ok(self.bucket.read(&key)),
-            },
+            NatsRequest::Read { number, key } => NatsFact::Answer(number, NatsAnswer::Key(Ok(self.bucket.read(&key)))),
             NatsRequest::ReadMessage {
                 number,
-                stream,
-                sequence,
+                place: (stream, sequence),
             } => {
                 let found = self.streams.iter().find(|found| found.name == stream);
                 let message = found.and_then(|found| found.message(sequence));
-                NatsFact::MessageRead {
-                    number,
-                    result: Ok(message.map(Box::new)),
-                }
+                NatsFact::Answer(number, NatsAnswer::Message(Ok(message.map(Box::new))))
             }
-            NatsRequest::Write {
+            NatsRequest::Write(KeyWrite {
                 number,
                 key,
                 value,
                 replaces,
-            } => {
+            }) => {
                 let result = self.bucket.write(&key, value, replaces);
                 let node = key.strip_prefix(NODES);
                 let heard = node.map(|node| (node.into(), bucket::stamp(replaces)));
-                return (Some(ToNode::Answer(NatsFact::Written { number, result })), heard);
+                let fact = NatsFact::Answer(number, NatsAnswer::Written(result));
+                return (Some(ToNode::Answer(fact)), heard);
             }
             NatsRequest::Signal { ack, signal } => match self.delivery(&ack) {
                 Some((stream, message)) => {
@@ -179,7 +173,7 @@ impl JetStream {
                     stream.end(message, now_ms);
                     Ok(())
                 });
-                NatsFact::Settled { number, result }
+                NatsFact::Answer(number, NatsAnswer::Settled(result))
             }
             // No function here publishes anything; the rest is what the link does.
             NatsRequest::Publish { .. }

@@ -1,7 +1,7 @@
 //! The requests that wait for an answer. Each request gets exactly one: the server's answer, or that the result is unknown.
 
-use crate::triggers::nats::fact::{NatsFact, SettleFailed, WriteRefused};
-use crate::triggers::nats::request::NatsRequest;
+use crate::triggers::nats::fact::{NatsAnswer, NatsFact, SettleFailed, WriteRefused};
+use crate::triggers::nats::request::{KeyWrite, NatsRequest};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -28,12 +28,15 @@ impl Questions {
 
     /// Returns whether a question waits for this answer; from now on none does.
     pub(super) fn take(&mut self, fact: &NatsFact) -> bool {
-        let question = match fact {
-            NatsFact::Read { number, .. } => Question::Read(*number),
-            NatsFact::MessageRead { number, .. } => Question::ReadMessage(*number),
-            NatsFact::Written { number, .. } => Question::Write(*number),
-            NatsFact::Settled { number, .. } => Question::Settle(*number),
-            _ => return false,
+        let NatsFact::Answer(number, answer) = fact else {
+            return false;
+        };
+        let question = match answer {
+            NatsAnswer::Key(_) => Question::Read(*number),
+            NatsAnswer::Message(_) => Question::ReadMessage(*number),
+            NatsAnswer::Written(_) => Question::Write(*number),
+            NatsAnswer::Settled(_) => Question::Settle(*number),
+            NatsAnswer::Published(_) => return false,
         };
         self.0.remove(&question).is_some()
     }
@@ -65,7 +68,7 @@ impl Question {
         match request {
             NatsRequest::Read { number, .. } => Some(Self::Read(*number)),
             NatsRequest::ReadMessage { number, .. } => Some(Self::ReadMessage(*number)),
-            NatsRequest::Write { number, .. } => Some(Self::Write(*number)),
+            NatsRequest::Write(KeyWrite { number, .. }) => Some(Self::Write(*number)),
             NatsRequest::Settle { number, .. } => Some(Self::Settle(*number)),
             _ => None,
         }
@@ -73,23 +76,12 @@ impl Question {
 
     fn unanswered(self) -> NatsFact {
         let why = "there is no answer".to_owned();
-        match self {
-            Self::Read(number) => NatsFact::Read {
-                number,
-                result: Err(why),
-            },
-            Self::ReadMessage(number) => NatsFact::MessageRead {
-                number,
-                result: Err(why),
-            },
-            Self::Write(number) => NatsFact::Written {
-                number,
-                result: Err(WriteRefused::Unknown(why)),
-            },
-            Self::Settle(number) => NatsFact::Settled {
-                number,
-                result: Err(SettleFailed::Timeout),
-            },
-        }
+        let (number, answer) = match self {
+            Self::Read(number) => (number, NatsAnswer::Key(Err(why))),
+            Self::ReadMessage(number) => (number, NatsAnswer::Message(Err(why))),
+            Self::Write(number) => (number, NatsAnswer::Written(Err(WriteRefused::Unknown(why)))),
+            Self::Settle(number) => (number, NatsAnswer::Settled(Err(SettleFailed::Timeout))),
+        };
+        NatsFact::Answer(number, answer)
     }
 }

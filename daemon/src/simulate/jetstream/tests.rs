@@ -87,7 +87,10 @@ impl Bench {
             term: None,
         });
         let (answer, _) = self.server.serve(PEER, asked, second * 1000);
-        matches!(answer, Some(ToNode::Answer(NatsFact::Settled { result: Ok(()), .. })))
+        matches!(
+            answer,
+            Some(ToNode::Answer(NatsFact::Answer(_, NatsAnswer::Settled(Ok(())))))
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 //! requests about different streams overtake each other.
 
 use super::{Peer, ToNode, ToServer};
-use crate::triggers::nats::request::NatsRequest;
+use crate::triggers::nats::request::{KeyWrite, NatsRequest};
 use fastrand::Rng;
 use fnd_core::triggers::nats::server::ack_address;
 use std::collections::{BTreeSet, VecDeque};
@@ -143,7 +143,7 @@ impl ToServer {
             Self::Request(NatsRequest::Signal { ack, .. } | NatsRequest::Settle { ack, .. }) => {
                 ack_address::read(ack).map_or_else(String::new, |address| address.stream.to_owned())
             }
-            Self::Request(NatsRequest::ReadMessage { stream, .. }) => stream.to_string(),
+            Self::Request(NatsRequest::ReadMessage { place, .. }) => place.0.to_string(),
             Self::Request(_) => String::new(),
         }
     }
@@ -159,12 +159,12 @@ impl ToServer {
             Self::Find(entry, _) => format!("looks for entry {}", entry.number),
             Self::Pull(entry, count) => format!("waits for {count} messages of entry {}", entry.number),
             Self::Request(NatsRequest::Read { number, key }) => format!("reads {key}, request {number}"),
-            Self::Request(NatsRequest::Write {
+            Self::Request(NatsRequest::Write(KeyWrite {
                 number,
                 key,
                 value,
                 replaces,
-            }) => {
+            })) => {
                 let value = String::from_utf8_lossy(value);
                 format!("writes {key} in place of {replaces:?}, request {number}: {value}")
             }
@@ -172,11 +172,9 @@ impl ToServer {
             Self::Request(NatsRequest::Settle { number, ack, .. }) => {
                 format!("ends {}, request {number}", message(ack))
             }
-            Self::Request(NatsRequest::ReadMessage {
-                number,
-                stream,
-                sequence,
-            }) => format!("reads message {sequence} of {stream}, request {number}"),
+            Self::Request(NatsRequest::ReadMessage { number, place }) => {
+                format!("reads message {} of {}, request {number}", place.1, place.0)
+            }
             Self::Request(_) => "asks for something else".to_owned(),
         }
     }

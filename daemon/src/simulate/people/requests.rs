@@ -48,7 +48,7 @@ pub(super) fn send(act: &PersonAct, backend: &Backend, known: &[InvocationId]) -
         }
         PersonAct::Promote(function) => change(backend, name(*function), ReleaseChange::Promote),
         PersonAct::StopCanary(function) => change(backend, name(*function), ReleaseChange::StopCanary),
-        PersonAct::SetEnabled(function, enabled) => answer(None, backend.set_enabled(&name(*function), *enabled)),
+        PersonAct::SetEnabled(function, enabled) => answer(None, backend.set_enabled(&name(*function), *enabled, 0)),
         PersonAct::Pause(function, paused) => pause(backend, name(*function), *paused),
         PersonAct::Drain => {
             let drained = backend.drain();

@@ -44,7 +44,8 @@ impl HandlerModel {
     pub(super) fn load(start: &WorkerStart, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) -> Self {
         let content = SourceContent::of(start.version);
         let concurrency = if content.manner() == Manner::Concurrent { 4 } else { 1 };
-        // Slow code loads within the time that fnd allows.
+        // `slow` makes a step last up to two minutes. A load must end within the time that fnd allows, so it is never
+        // slow.
         let slow = false;
         let at = turn.now + takes(turn.random, Temper { slow, ..turn.temper });
         if content.fate() == Fate::NotLoaded {

@@ -54,7 +54,7 @@ impl Running {
             let (access, path) = (Rc::new(RefCell::new(access)), socket.clone());
             let backend = world.backend();
             let (server, stop) = world.run_until(async move {
-                let (server, stop) = serve(listen::bind(&path, None).unwrap(), Rc::new(backend), access);
+                let (server, stop) = serve(listen::bind(&path).unwrap(), Rc::new(backend), access);
                 (tokio::task::spawn_local(server), stop)
             });
             ready.send(socket).unwrap();

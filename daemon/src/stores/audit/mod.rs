@@ -17,9 +17,10 @@ mod writer;
 
 use super::database::StorePlaces;
 use super::thread::StoreThread;
+use crate::lock::lock;
 use fnd_core::api::AuditList;
 use fnd_core::audit::{AuditFilter, AuditKind, AuditedCalls, GatheredRefusals, WAITING_MAX};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -71,12 +72,6 @@ impl AuditState {
     }
 }
 
-impl SharedAudit {
-    fn lock(&self) -> MutexGuard<'_, AuditState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Audit {
     /// Starts the thread, which opens the database. `now_ms` is the time by which entries become too old; `changed` is called
     /// on the thread when [`Self::problem`] has changed.
@@ -122,13 +117,13 @@ impl Audit {
 
     /// Sets how long entries are kept.
     pub(crate) fn retain(&self, keep_for: Duration) {
-        self.shared.lock().keep_for = keep_for;
+        lock(&self.shared.state).keep_for = keep_for;
     }
 
     /// Records a call. Returns a future that resolves when the entry is written, or could not be, or time is up; nothing
     /// for a call that only ran a function, and for a refusal, which are not waited for.
     pub(crate) fn record(&self, entry: AuditedCalls) -> Option<impl Future<Output = ()> + use<>> {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let was_empty = state.gathered.is_empty();
         let waits = entry.kind() == AuditKind::Change;
         state.gathered.add(entry);
@@ -152,7 +147,7 @@ impl Audit {
     /// # Errors
     /// The database cannot be read, as text for people.
     pub(crate) async fn list(&self, filter: AuditFilter) -> Result<AuditList, String> {
-        let written = self.shared.lock().wait();
+        let written = lock(&self.shared.state).wait();
         self.thread.send(Write);
         // If the disk does not respond, the page lacks the newest calls: that is better than no page.
         let _ = tokio::time::timeout(WAIT_MAX, written).await;
@@ -164,7 +159,7 @@ impl Audit {
 
     /// Returns why the audit cannot be written, or how many calls were lost since fnd started.
     pub(crate) fn problem(&self) -> Option<String> {
-        let state = self.shared.lock();
+        let state = lock(&self.shared.state);
         let lost = match state.lost {
             0 => String::new(),
             1 => "; 1 call is lost".to_owned(),

@@ -89,11 +89,8 @@ impl AuditStore {
         let base = StoreDatabase::open(path, run, &SCHEMA, |_| Ok(()))?;
         let mut bytes = [0; 3];
         for (place, sum) in bytes.iter_mut().enumerate() {
-            *sum = base.db.query_row(
-                "SELECT coalesce(sum(size), 0) FROM entry WHERE kind = ?1",
-                [place as u64],
-                |row| row.get(0),
-            )?;
+            let sql = "SELECT coalesce(sum(size), 0) FROM entry WHERE kind = ?1";
+            *sum = base.db.query_row(sql, [place as u64], |row| row.get(0))?;
         }
         Ok(Self { base, bytes })
     }
@@ -183,16 +180,11 @@ impl AuditStore {
 
     /// Forgets some of the oldest entries of a kind, as long as they are from before a time. Returns how many.
     fn forget_step(&mut self, kind: AuditKind, before_ms: u64) -> rusqlite::Result<usize> {
-        let mut statement = self
-            .base
-            .db
-            .prepare_cached("SELECT id, size, at_ms FROM entry WHERE kind = ?1 ORDER BY id LIMIT ?2")?;
-        let rows = statement.query_map(params![kind as u64, STEP], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(1)?, row.get::<_, u64>(2)?))
-        })?;
+        let sql = "SELECT id, size, at_ms FROM entry WHERE kind = ?1 ORDER BY id LIMIT ?2";
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let rows: Vec<(i64, u64, u64)> = database::all(&self.base.db, sql, params![kind as u64, STEP], read)?;
         let (mut last, mut bytes) = (None, 0);
-        for row in rows {
-            let (id, size, at_ms) = row?;
+        for (id, size, at_ms) in rows {
             // Rows are in the order in which they came, so those behind this one are newer too, unless the clock was
             // set back.
             if at_ms >= before_ms {
@@ -203,7 +195,7 @@ impl AuditStore {
         }
         let Some(last) = last else { return Ok(0) };
         let sql = "DELETE FROM entry WHERE kind = ?1 AND id <= ?2";
-        let count = self.base.db.prepare_cached(sql)?.execute(params![kind as u64, last])?;
+        let count = database::execute(&self.base.db, sql, params![kind as u64, last])?;
         if let Some(sum) = self.bytes.get_mut(kind as usize) {
             *sum = sum.saturating_sub(bytes);
         }
@@ -219,12 +211,9 @@ impl AuditStore {
 
 /// Lists a page, newest first; empty if there is no database.
 pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditList> {
-    let nothing = AuditList {
-        entries: Vec::new(),
-        next: None,
-    };
     if !path.exists() {
-        return Ok(nothing);
+        let (entries, next) = (Vec::new(), None);
+        return Ok(AuditList { entries, next });
     }
     let db = database::open_read_only(path)?;
     let mut sql =
@@ -238,31 +227,26 @@ pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditL
         sql.push_str(condition);
         values.push(value);
     };
-    if let Some(function) = &filter.function {
-        add("function = ?", Value::Text(function.to_string()));
-    }
-    match &filter.user {
-        Some(user) if user.parse::<u32>().is_ok() => add("uid = CAST(? AS INTEGER)", Value::Text(user.clone())),
-        Some(user) => add("user = ?", Value::Text(user.clone())),
-        None => {}
-    }
-    if let Some(verb) = &filter.verb {
-        add("verb = ?", Value::Text(verb.clone()));
-    }
-    if filter.refused {
-        add("kind = ?", number(AuditKind::Refusal as u64));
-    }
-    if let Some(since_ms) = filter.since_ms {
-        add("at_ms >= ?", number(since_ms));
-    }
-    if let Some(until_ms) = filter.until_ms {
-        add("at_ms < ?", number(until_ms));
+    let is_uid = filter.user.as_deref().is_some_and(|user| user.parse::<u32>().is_ok());
+    let of_user = if is_uid { "uid = CAST(? AS INTEGER)" } else { "user = ?" };
+    let refused = filter.refused.then_some(AuditKind::Refusal as u64);
+    let function = filter.function.as_ref().map(ToString::to_string);
+    for (condition, value) in [
+        ("function = ?", function.map(Value::Text)),
+        (of_user, filter.user.clone().map(Value::Text)),
+        ("verb = ?", filter.verb.clone().map(Value::Text)),
+        ("kind = ?", refused.map(number)),
+        ("at_ms >= ?", filter.since_ms.map(number)),
+        ("at_ms < ?", filter.until_ms.map(number)),
+    ] {
+        if let Some(value) = value {
+            add(condition, value);
+        }
     }
     // One more than the page shows whether there is a next page.
     add("1 ORDER BY id DESC LIMIT ?", number(u64::from(filter.limit) + 1));
-    let mut statement = db.prepare(&sql)?;
-    let found = statement.query_map(params_from_iter(values), |row| Ok((row.get::<_, i64>(0)?, entry(row)?)))?;
-    let mut found: Vec<(i64, AuditEntry)> = found.collect::<rusqlite::Result<_>>()?;
+    let read = |row: &Row<'_>| Ok((row.get(0)?, entry(row)?));
+    let mut found: Vec<(i64, AuditEntry)> = database::all(&db, &sql, params_from_iter(values), read)?;
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);

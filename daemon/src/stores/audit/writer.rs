@@ -3,6 +3,7 @@
 use super::store::AuditStore;
 use super::{SharedAudit, Write};
 use crate::database::write_error;
+use crate::lock::lock;
 use crate::stores::thread::{RETRY, StoreWorker};
 use fnd_core::audit::{AuditedCalls, LOST, WAITING_MAX};
 use nix::unistd::{Uid, User};
@@ -59,7 +60,7 @@ impl StoreWorker for AuditWriter {
 
     fn perform(&mut self, commands: Vec<Write>) {
         let (gathered, waiting, keep_for) = {
-            let mut state = self.shared.lock();
+            let mut state = lock(&self.shared.state);
             // A call that came alone waits for others. The next command says that a caller waits, or that there are many.
             let is_alone = state.waiting.is_empty() && state.gathered.entries.len() < WAITING_MAX / 2;
             self.gathers = is_alone && !commands.is_empty();
@@ -90,7 +91,7 @@ impl StoreWorker for AuditWriter {
             // Opened again for the next try: the files may have been replaced.
             self.store = None;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.lost = state.lost.saturating_add(lost);
         let is_news = state.failing != failing || lost > 0;
         if let Some(why) = failing.as_ref().filter(|_| state.failing.is_none()) {
@@ -226,13 +227,13 @@ impl AuditWriter {
     fn report_gap(&mut self) {
         let Some(gap) = self.gap.take() else { return };
         tracing::error!("{gap}");
-        self.shared.lock().gap = Some(gap);
+        lock(&self.shared.state).gap = Some(gap);
         (self.shared.changed)();
     }
 
     /// Returns the store if its files are still those that it has open. Otherwise it is opened anew, and the gap is reported.
     fn present(&mut self) -> rusqlite::Result<&mut AuditStore> {
-        if let Some(wrong) = self.store()?.base.wrong() {
+        if let Some(wrong) = self.store()?.base.present.wrong_or_short() {
             self.store = None;
             self.store()?;
             self.gap = Some(format!("entries of the audit may be missing: {wrong}"));

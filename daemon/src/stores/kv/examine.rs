@@ -2,19 +2,16 @@
 
 use super::salvage;
 use super::store::{KvStore, OpenError, asides, check_pages, check_values, check_version, lost_commits, totals};
-use crate::database;
+use crate::database::{self, REPAIR, damage_finding};
 use crate::stores::database::StorePlaces;
 use fnd_core::kv::Totals;
 use fnd_core::verify_report::{Examined, FindingLevel, LedgerFinding};
 use fnd_wire::units::counted;
-use rusqlite::Connection;
 use std::fs::File;
 use std::path::Path;
-use std::time::Duration;
 
 /// The word of the findings.
 const CHECK: &str = "state";
-const REPAIR: &str = "fndctl verify --repair";
 
 /// Checks the database, and looks for damaged ones beside it. Repairs it if that is requested.
 pub(crate) fn site(places: &StorePlaces, repair: bool, examined: &mut Examined) {
@@ -23,16 +20,15 @@ pub(crate) fn site(places: &StorePlaces, repair: bool, examined: &mut Examined) 
         let what = format!("failed to repair `{}`: {}", path.display(), crate::chain(&error));
         examined.findings.push(finding(FindingLevel::Error, what, None));
     }
-    examined
-        .findings
-        .push(match database::lost_commits_beside_fnd(&places.run, &path) {
-            Ok(None) => judge(&path).0,
-            Ok(Some(lost)) => damaged(&path, &lost.what),
-            Err(error) => damaged(
-                &path,
-                &format!("failed to read the log of `{}`: {error}", path.display()),
-            ),
-        });
+    let found = match database::lost_commits_beside_fnd(&places.run, &path) {
+        Ok(None) => judge(&path).0,
+        Ok(Some(lost)) => damage_finding(&path, CHECK, &lost.what),
+        Err(error) => {
+            let damage = format!("failed to read the log of `{}`: {error}", path.display());
+            damage_finding(&path, CHECK, &damage)
+        }
+    };
+    examined.findings.push(found);
     for aside in asides(&places.state) {
         let what = format!(
             "`{}` is a damaged state that was set aside; what could be read of it took its place",
@@ -59,21 +55,12 @@ fn mend(places: &StorePlaces, path: &Path, examined: &mut Examined) -> Result<()
     if !path.exists() {
         return Ok(());
     }
-    let db = Connection::open(path)?;
-    database::keep_log_on_close(&db, true)?;
-    db.busy_timeout(Duration::from_secs(5))?;
-    if let Some(why) = salvage::confirm(&db)? {
+    if let Some(why) = salvage::confirm(&database::open_to_confirm(path)?)? {
         examined
             .repaired
             .push(format!("confirmed; the state of functions is used again: {why}"));
     }
     Ok(())
-}
-
-fn damaged(path: &Path, what: &str) -> LedgerFinding {
-    let what = format!("`{}` is damaged: {what}", path.display());
-    let fix = format!("stop fnd, then: {REPAIR} (or restore a backup)");
-    finding(FindingLevel::Error, what, Some(fix))
 }
 
 /// Checks a database file, such as one extracted from a backup. Its rows are its keys.
@@ -84,12 +71,7 @@ pub(crate) fn file(path: &Path, examined: &mut Examined) {
 }
 
 fn finding(level: FindingLevel, what: String, fix: Option<String>) -> LedgerFinding {
-    LedgerFinding {
-        level,
-        check: CHECK.to_owned(),
-        what,
-        fix,
-    }
+    database::finding(level, CHECK, what, fix)
 }
 
 fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
@@ -121,14 +103,11 @@ fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
             let what = format!("`{shown}` is whole: {keys}, {} bytes", totals.bytes);
             (finding(FindingLevel::Ok, what, None), Some(totals))
         }
-        Err(error) if database::is_damage(&error) => {
-            let error = error.to_string();
-            (damaged(path, &error), None)
+        Err(error) if database::is_damage(&error) => (damage_finding(path, CHECK, &error.to_string()), None),
+        Err(error) => {
+            let what = format!("`{shown}` cannot be read: {error}");
+            (finding(FindingLevel::Error, what, None), None)
         }
-        Err(error) => (
-            finding(FindingLevel::Error, format!("`{shown}` cannot be read: {error}"), None),
-            None,
-        ),
     }
 }
 

@@ -58,6 +58,14 @@ struct KvNotices {
     aside: StoreNotice,
 }
 
+impl KvNotices {
+    fn new(changed: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        let changed: Arc<dyn Fn() + Send + Sync> = Arc::new(changed);
+        let [failing, aside] = [(); 2].map(|()| StoreNotice::new(&changed));
+        Arc::new(Self { failing, aside })
+    }
+}
+
 impl StateStore {
     /// Starts the thread, which opens the database. `now_ms` is the time of changes; `changed` is called on the thread when
     /// [`Self::problems`] have changed.
@@ -69,11 +77,7 @@ impl StateStore {
         now_ms: impl Fn() -> u64 + Send + 'static,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        let changed: Arc<dyn Fn() + Send + Sync> = Arc::new(changed);
-        let notices = Arc::new(KvNotices {
-            failing: StoreNotice::new(&changed),
-            aside: StoreNotice::new(&changed),
-        });
+        let notices = KvNotices::new(changed);
         let own = Arc::clone(&notices);
         let open = move || worker::KvWorker::open(places, own, Box::new(now_ms));
         Ok(Self {
@@ -86,13 +90,8 @@ impl StateStore {
     /// Returns a state without a thread: it refuses all requests.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn detached() -> Self {
-        let changed: Arc<dyn Fn() + Send + Sync> = Arc::new(|| ());
-        let notices = KvNotices {
-            failing: StoreNotice::new(&changed),
-            aside: StoreNotice::new(&changed),
-        };
         Self {
-            notices: Arc::new(notices),
+            notices: KvNotices::new(|| ()),
             thread: Arc::new(StoreThread::detached()),
             room: Arc::new(Semaphore::new(WAITING_MAX)),
         }

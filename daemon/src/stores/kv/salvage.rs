@@ -5,7 +5,7 @@ use super::store::{self, OpenError, SCHEMA};
 use crate::database::table::{Copier, DatabaseTable};
 use crate::database::{self, LostCommits, Replacement, linked};
 use fnd_wire::units::counted;
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 use std::path::Path;
 
 const ENTRIES: DatabaseTable = DatabaseTable::new("entry", &["scope", "key"]).by_rowid();
@@ -28,10 +28,9 @@ pub(super) fn replace(
         path: part.clone(),
         source,
     };
-    let copies = match lost.filter(|_| path.exists()) {
-        Some(lost) => Some(linked(&path, &part, lost).map_err(failed)?),
-        None => None,
-    };
+    let lost = lost.filter(|_| path.exists());
+    let copies = lost.map(|lost| linked(&path, &part, lost)).transpose();
+    let copies = copies.map_err(failed)?;
     let from = copies.as_ref().and_then(|copies| copies.database()).unwrap_or(&path);
     let new = Connection::open(&part)?;
     new.pragma_update(None, "auto_vacuum", "incremental")?;
@@ -44,7 +43,9 @@ pub(super) fn replace(
             Copier::new(table, &old, &transaction)?.all()?;
         }
     }
-    store::remove_damaged(&transaction)?;
+    ENTRIES.prune(&transaction, ("value, checksum", ""), &|row| {
+        store::is_whole(row)?.then_some(()).ok_or(rusqlite::Error::InvalidQuery)
+    })?;
     // Versions that were given since are not known. They grow by one with each change, so the time in milliseconds is above
     // them, and no caller holds a version that will mean another value.
     let floor: u64 = transaction.query_row(
@@ -81,7 +82,7 @@ pub(super) fn hold(db: &Connection) -> rusqlite::Result<Option<String>> {
     if !db.table_exists(None, "hold")? {
         return Ok(None);
     }
-    db.query_row("SELECT why FROM hold", [], |row| row.get(0)).optional()
+    database::first(db, "SELECT why FROM hold", [], |row| row.get(0))
 }
 
 /// Ends the hold. Returns why there was one.

@@ -7,7 +7,7 @@ use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes
 use fnd_core::instant;
 use fnd_core::kv::{KvCondition, KvRefusal, KvRequest, KvResponse, StoredValue, Totals};
 use fnd_manifest::state_key::StateKey;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 use serde_json::value::RawValue;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl KvStore {
 
     /// Returns why the state is not used: its files were changed by somebody, or what they have is not confirmed.
     pub(super) fn hold(&mut self) -> rusqlite::Result<Option<String>> {
-        let wrong = self.base.wrong();
+        let wrong = self.base.present.wrong_or_short();
         if wrong.is_some() || !self.is_held {
             return Ok(wrong);
         }
@@ -136,8 +136,7 @@ impl KvStore {
         }
         // A deferred transaction that reads first and then writes fails at once if another program has written in
         // between: SQLite does not wait then.
-        let transaction =
-            rusqlite::Transaction::new_unchecked(&self.base.db, rusqlite::TransactionBehavior::Immediate)?;
+        let transaction = Transaction::new_unchecked(&self.base.db, TransactionBehavior::Immediate)?;
         let mut totals = self.totals;
         let mut told = Vec::with_capacity(asks.len());
         for ask in asks {
@@ -152,9 +151,7 @@ impl KvStore {
             });
         }
         if totals.floor != self.totals.floor {
-            transaction
-                .prepare_cached("UPDATE floor SET version = ?1")?
-                .execute([totals.floor])?;
+            database::execute(&transaction, "UPDATE floor SET version = ?1", [totals.floor])?;
         }
         transaction.commit()?;
         let smaller = totals.bytes < self.totals.bytes;
@@ -190,7 +187,7 @@ pub(super) fn lost_commits(places: &StorePlaces) -> Result<Option<LostCommits>, 
 }
 
 /// Returns whether the value of a row is what was written: columns `value` and `checksum`.
-fn is_whole(row: &rusqlite::Row<'_>) -> rusqlite::Result<bool> {
+pub(super) fn is_whole(row: &Row<'_>) -> rusqlite::Result<bool> {
     Ok(row.get::<_, i64>(1)? == i64::from(crc32fast::hash(row.get_ref(0)?.as_bytes()?)))
 }
 
@@ -206,22 +203,6 @@ pub(super) fn check_values(db: &Connection) -> rusqlite::Result<()> {
         }
     }
     Ok(())
-}
-
-/// Removes entries whose value is not what was written.
-pub(super) fn remove_damaged(db: &Connection) -> rusqlite::Result<()> {
-    let mut damaged: Vec<i64> = Vec::new();
-    let mut statement = db.prepare("SELECT value, checksum, rowid FROM entry")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        if !is_whole(row).unwrap_or(false) {
-            damaged.push(row.get(2)?);
-        }
-    }
-    let mut delete = db.prepare("DELETE FROM entry WHERE rowid = ?1")?;
-    // Deleted after the list is complete: it is undefined whether a SELECT that is still open sees such a change
-    // (SQLite, "Isolation In SQLite").
-    damaged.iter().try_for_each(|row| delete.execute([row]).map(drop))
 }
 
 /// Returns the version of the tables, 0 if there are none yet; refuses those of another fnd, before anything is changed.
@@ -271,15 +252,13 @@ pub(super) fn totals(db: &Connection) -> rusqlite::Result<Totals> {
 /// Returns the stored value of a key and its time of writing in Unix milliseconds.
 fn present(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<(StoredValue, u64)>> {
     let sql = "SELECT version, bytes, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let found = statement.query_row([key.scope(), key.key()], |row| {
+    database::first(db, sql, [key.scope(), key.key()], |row| {
         let present = StoredValue {
             version: row.get(0)?,
             bytes: row.get(1)?,
         };
         Ok((present, row.get(2)?))
-    });
-    found.optional()
+    })
 }
 
 fn written(key: &StateKey, version: u64, changed_ms: u64) -> StateWritten {
@@ -308,8 +287,8 @@ fn put(
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
         ON CONFLICT (scope, key) DO UPDATE SET version = excluded.version, changed_ms = excluded.changed_ms,
             bytes = excluded.bytes, checksum = excluded.checksum, value = excluded.value";
-    db.prepare_cached(sql)?
-        .execute(params![key.scope(), key.key(), version, now_ms, bytes, checksum, value])?;
+    let entry = params![key.scope(), key.key(), version, now_ms, bytes, checksum, value];
+    database::execute(db, sql, entry)?;
     *totals = after;
     Ok(Ok(written(key, version, now_ms)))
 }
@@ -326,8 +305,8 @@ fn delete(
         Ok(after) => *totals = after,
         Err(refused) => return Ok(Err(refused)),
     }
-    db.prepare_cached("DELETE FROM entry WHERE scope = ?1 AND key = ?2")?
-        .execute([key.scope(), key.key()])?;
+    let sql = "DELETE FROM entry WHERE scope = ?1 AND key = ?2";
+    database::execute(db, sql, [key.scope(), key.key()])?;
     Ok(Ok(written(key, version, changed_ms)))
 }
 
@@ -348,8 +327,7 @@ fn read(db: &Connection, ask: &KvRequest) -> rusqlite::Result<Result<KvResponse,
 
 fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> {
     let sql = "SELECT value, checksum, version, changed_ms FROM entry WHERE scope = ?1 AND key = ?2";
-    let mut statement = db.prepare_cached(sql)?;
-    let found = statement.query_row([key.scope(), key.key()], |row| {
+    database::first(db, sql, [key.scope(), key.key()], |row| {
         if !is_whole(row)? {
             return Err(database::damaged(format!(
                 "the value of `{key}` is not what was written"
@@ -365,8 +343,7 @@ fn get(db: &Connection, key: &StateKey) -> rusqlite::Result<Option<StateEntry>> 
             version: row.get(2)?,
             changed_at: instant::text(row.get(3)?),
         })
-    });
-    found.optional()
+    })
 }
 
 fn keys(
@@ -378,45 +355,35 @@ fn keys(
     // Both are lower bounds: keys that begin with the prefix follow one another.
     let sql = "SELECT key, version, changed_ms, bytes FROM entry
         WHERE scope = ?1 AND key >= ?2 AND (?3 IS NULL OR key > ?3) ORDER BY key LIMIT ?4";
-    let mut statement = db.prepare_cached(sql)?;
-    // One more than the page shows whether there is a next page.
-    let rows = statement.query_map(params![scope, prefix, after, u64::from(limit) + 1], |row| {
+    let read = |row: &Row<'_>| {
         Ok(StateKeyView {
             key: row.get(0)?,
             version: row.get(1)?,
             changed_at: instant::text(row.get(2)?),
             bytes: row.get(3)?,
         })
-    })?;
-    let mut page = StateKeys {
-        keys: Vec::new(),
-        next: None,
     };
-    for view in rows {
-        let view = view?;
-        if !view.key.starts_with(prefix) {
-            break;
-        }
-        if page.keys.len() as u64 == u64::from(limit) {
-            page.next = page.keys.last().map(|last| last.key.clone());
-            break;
-        }
-        page.keys.push(view);
-    }
-    Ok(page)
+    // One more than the page shows whether there is a next page.
+    let most = params![scope, prefix, after, u64::from(limit) + 1];
+    let mut keys: Vec<StateKeyView> = database::all(db, sql, most, read)?;
+    let behind = keys.iter().position(|view| !view.key.starts_with(prefix));
+    keys.truncate(behind.unwrap_or(keys.len()));
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let is_more = keys.len() > limit;
+    keys.truncate(limit);
+    let next = keys.last().filter(|_| is_more).map(|last| last.key.clone());
+    Ok(StateKeys { keys, next })
 }
 
 fn scopes(db: &Connection) -> rusqlite::Result<StateScopes> {
     let sql = "SELECT scope, count(*), sum(bytes) FROM entry GROUP BY scope ORDER BY scope";
-    let mut statement = db.prepare_cached(sql)?;
-    let rows = statement.query_map([], |row| {
+    let read = |row: &Row<'_>| {
         Ok(StateScope {
             scope: row.get(0)?,
             keys: row.get(1)?,
             bytes: row.get(2)?,
         })
-    })?;
-    Ok(StateScopes {
-        scopes: rows.collect::<rusqlite::Result<_>>()?,
-    })
+    };
+    let scopes = database::all(db, sql, [], read)?;
+    Ok(StateScopes { scopes })
 }

@@ -24,11 +24,7 @@ impl StoreWorker for KvWorker {
 
     fn pause(&self) -> Duration {
         // No request may come for long: `fndctl status` should show when the state can be used again.
-        if self.notices.failing.get().is_some() {
-            RETRY
-        } else {
-            Duration::MAX
-        }
+        self.notices.failing.get().map_or(Duration::MAX, |_| RETRY)
     }
 
     /// All requests that wait by now share one transaction, and so one sync.
@@ -88,15 +84,6 @@ impl KvWorker {
         }
     }
 
-    /// Closes a store that cannot be used, so that it is opened again for the next request: its files may have been replaced. A
-    /// store that is held is asked again.
-    fn close_failing(&mut self) {
-        let store = self.store.as_mut();
-        if !store.is_some_and(|open| open.hold().is_ok_and(|hold| hold.is_some())) {
-            self.store = None;
-        }
-    }
-
     /// Opens the database and writes to it, to find out whether it can be used again.
     fn retry(&mut self) {
         let directory = self.places.state.clone();
@@ -133,7 +120,9 @@ impl KvWorker {
 
     fn conclude(&mut self, failing: Option<&str>) {
         if failing.is_some() {
-            self.close_failing();
+            // A store that cannot be used is opened again for the next request: its files may have been replaced. A store that is held is
+            // asked again.
+            drop(self.store.take_if(|open| !open.hold().is_ok_and(|hold| hold.is_some())));
         }
         self.report(failing);
     }

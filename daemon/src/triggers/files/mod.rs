@@ -77,7 +77,7 @@ pub(crate) struct FileWatcher {
 /// A watcher's process.
 #[derive(Debug, Default)]
 pub(crate) enum WatcherStage {
-    /// There is none.
+    /// No process is there or was asked for.
     #[default]
     Idle,
     /// The spawner was asked for it.
@@ -94,7 +94,6 @@ pub(crate) enum WatcherStage {
 #[derive(Debug, Clone)]
 pub(crate) struct Process {
     pub(crate) worker: WorkerId,
-    /// Its temporary files.
     pub(crate) tmp: (FunctionId, InvocationId),
     /// The version and the entries for which it was started.
     needed: NeededWatcher,
@@ -199,13 +198,8 @@ impl Watchers {
                 None
             }
             (WatcherStage::Idle, Some(_)) => Some(WatcherEffect::Start(function.clone())),
-            (WatcherStage::Running(process, _), wanted) => {
-                if wanted
-                    .as_ref()
-                    .is_some_and(|wanted| wanted.version == process.needed.version)
-                {
-                    return None;
-                }
+            (WatcherStage::Running(process, _), Some(wanted)) if wanted.version == process.needed.version => None,
+            (WatcherStage::Running(process, _), _) => {
                 let process = process.clone();
                 let worker = process.worker;
                 watcher.stage = WatcherStage::Ending(process);

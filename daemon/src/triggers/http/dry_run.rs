@@ -7,6 +7,7 @@ use super::{CredentialHeaders, event_route};
 use crate::http::connections::ConnectionOwner;
 use crate::http::listen::socket::Peer;
 use crate::http::response::Refusal;
+use crate::triggers::passwords::LoginRefusal;
 use fnd_core::api::{CheckView, EventsRoute, RouteList, RouteTest, RouteTestReport, RouteView, milliseconds};
 use fnd_core::triggers::credentials::Proof;
 use fnd_core::triggers::route::conditions;
@@ -83,13 +84,9 @@ impl Listener {
             RouteMatch::Route(route, params) => (Rc::clone(route), params),
             RouteMatch::Methods(methods) => {
                 let methods: Vec<&str> = methods.into_iter().map(Method::as_str).collect();
-                return Ok(plain(
-                    405,
-                    format!(
-                        "the path has routes for {} only; a caller without a credential gets 401",
-                        methods.join(", ")
-                    ),
-                ));
+                let methods = methods.join(", ");
+                let why = format!("the path has routes for {methods} only; a caller without a credential gets 401");
+                return Ok(plain(405, why));
             }
             RouteMatch::Nothing => {
                 let why = "no route has this host and path; a caller without a credential gets 401";
@@ -123,18 +120,13 @@ impl Listener {
         // The verdict follows the order in which a request is checked.
         let admitted = route.is_open() || report.credentials.iter().any(|check| check.holds);
         let function = &route.function;
+        let stays = |status: u16, why: &str| (Some(status), format!("`{function}` does not run: {why}"));
         (report.status, report.verdict) = if !admitted {
-            (Some(401), format!("`{function}` does not run: no credential holds"))
+            stays(401, "no credential holds")
         } else if body.len() as u64 > route.body {
-            (
-                Some(413),
-                format!("`{function}` does not run: the body is larger than limits.body"),
-            )
+            stays(413, "the body is larger than limits.body")
         } else if !report.when.iter().all(|check| check.holds) {
-            (
-                Some(204),
-                format!("`{function}` does not run: a condition of `when` does not hold"),
-            )
+            stays(204, "a condition of `when` does not hold")
         } else if route.entry.r#async {
             (Some(202), format!("`{function}` is queued"))
         } else {
@@ -193,10 +185,8 @@ impl Listener {
             // A test has no caller, so it counts for no address.
             Ok(Proof::Password(login)) => match self.passwords.check(login, ConnectionOwner::Exempt).await {
                 Ok(()) => (true, "it holds".to_owned()),
-                Err(crate::triggers::passwords::LoginRefusal::Denied(why)) => (false, why.to_string()),
-                Err(crate::triggers::passwords::LoginRefusal::Busy) => {
-                    (false, "too many passwords wait to be checked".to_owned())
-                }
+                Err(LoginRefusal::Denied(why)) => (false, why.to_string()),
+                Err(LoginRefusal::Busy) => (false, "too many passwords wait to be checked".to_owned()),
             },
             Err(why) => (false, why.to_string()),
         }

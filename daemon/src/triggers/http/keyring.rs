@@ -24,14 +24,8 @@ impl Keyring {
             let Some(secret) = secrets.get(&credential.secret) else {
                 continue;
             };
-            let content = zeroize::Zeroizing::new(
-                secret
-                    .lines
-                    .iter()
-                    .map(|line| line.as_slice())
-                    .collect::<Vec<_>>()
-                    .join(&b'\n'),
-            );
+            let lines: Vec<&[u8]> = secret.lines.iter().map(|line| line.as_slice()).collect();
+            let content = zeroize::Zeroizing::new(lines.join(&b'\n'));
             match Verifier::new(&credential, &content) {
                 Ok(verifier) => drop(keyring.verifiers.insert(credential, Rc::new(verifier))),
                 Err(why) => {

@@ -66,12 +66,10 @@ impl RequestFacts {
             method: Method::parse(parts.method.as_str()),
             caller,
             scheme: if is_secure { "https" } else { "http" },
-            protocol: if parts.version == Version::HTTP_2 {
-                "HTTP/2.0"
-            } else if parts.version == Version::HTTP_10 {
-                "HTTP/1.0"
-            } else {
-                "HTTP/1.1"
+            protocol: match parts.version {
+                Version::HTTP_2 => "HTTP/2.0",
+                Version::HTTP_10 => "HTTP/1.0",
+                _ => "HTTP/1.1",
             },
         })
     }

@@ -2,17 +2,15 @@
 //! forgets the message then.
 
 use super::books::{KnownClaim, MessageStage, OpenMessage, Question};
-use super::fact::WriteRefused;
+use super::fact::WriteAnswer;
 use super::node::NodeKey;
-use super::proofs::ReadClaim;
 use super::request::{AckSignal, NatsRequest};
-use super::submission::{DeliveredWork, submission};
+use super::submission::submission;
 use super::{MessageEffect, Messages};
 use fnd_core::records::MessageMark;
 use fnd_core::run::{Now, TakenOver};
 use fnd_core::triggers::nats::claim::ClaimRecord;
-use fnd_core::triggers::nats::delivery::{GIVE_BACK_LEAST, Takeover};
-use fnd_core::triggers::nats::rules::NatsRules;
+use fnd_core::triggers::nats::delivery::{ClaimSeen, GIVE_BACK_LEAST, Takeover};
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +20,14 @@ pub(super) const REFUSED: Duration = Duration::from_secs(5);
 
 impl Messages {
     /// Makes a submission of a delivery.
-    pub(super) fn accept(
-        &mut self,
-        now: Now,
-        number: u64,
-        rules: &Arc<NatsRules>,
-        taken: Option<(ClaimRecord, u64, Takeover)>,
-    ) {
+    pub(super) fn accept(&mut self, now: Now, number: u64, taken: Option<(ClaimRecord, u64, Takeover)>) {
         let Some(pending) = self.deliveries.remove(&number) else {
             return;
         };
         let Some(entry) = self.entries.get(&pending.message.entry) else {
             return self.give_back(pending.message.ack, GIVE_BACK_LEAST);
         };
-        let id = pending.id;
+        let (id, rules) = (pending.id, Arc::clone(&entry.wanted.rules));
         let mark = MessageMark {
             key: Arc::clone(&pending.key),
             place: pending.message.place.clone(),
@@ -46,36 +38,23 @@ impl Messages {
             begun: taken.as_ref().map_or(0, |(_, _, takeover)| takeover.attempts),
             is_accepted: !rules.claims(),
         };
-        let submit = submission(DeliveredWork {
-            id,
-            function: entry.function.clone(),
-            message: &pending.message,
-            read: &pending.read,
-            body_max: entry.wanted.body_max,
-            replaces: entry.wanted.replaces,
-            mark: mark.clone(),
-            taken_over: taken.as_ref().map(|(_, _, takeover)| TakenOver {
-                message: takeover.message.clone(),
-                is_last: takeover.is_last,
-            }),
+        let taken_over = taken.as_ref().map(|(_, _, takeover)| TakenOver {
+            message: takeover.message.clone(),
+            is_last: takeover.is_last,
         });
+        let submit = submission(id, entry, (&pending.message, &pending.read), mark.clone(), taken_over);
         let number = pending.message.entry;
+        let last = taken.as_ref().filter(|(.., takeover)| takeover.is_last);
         let message = OpenMessage {
             entry: Some(number),
-            rules: Some(Arc::clone(rules)),
-            targets: entry.wanted.targets.clone(),
             signal_at: now.mono.saturating_add(rules.beat()),
+            rules: Some(rules),
+            targets: entry.wanted.targets.clone(),
             keep_at: self.keep_at(now),
-            term: taken.as_ref().and_then(|(claim, _, takeover)| {
-                let lost = claim.lost;
-                takeover
-                    .is_last
-                    .then(|| format!("fnd: begun {lost} times without an end"))
+            term: last.map(|(claim, ..)| format!("fnd: begun {} times without an end", claim.lost)),
+            claim: taken.map_or(KnownClaim::None, |(claim, revision, _)| {
+                KnownClaim::Written(claim, revision)
             }),
-            claim: match taken {
-                Some((claim, revision, _)) => KnownClaim::Written(claim, revision),
-                None => KnownClaim::None,
-            },
             ..OpenMessage::new(submit.function.clone(), mark)
         };
         self.not_elsewhere(&submit.function, pending.message.place.sequence);
@@ -94,7 +73,7 @@ impl Messages {
         let Some(pending) = self.deliveries.get_mut(&number) else {
             return;
         };
-        let ReadClaim::Found(claim, _) = &pending.claim else {
+        let ClaimSeen::Found(claim, _) = &pending.claim else {
             return;
         };
         if !matches!(self.node_key, NodeKey::Own(_)) {
@@ -104,7 +83,7 @@ impl Messages {
         let taken = ClaimRecord {
             stream: pending.message.place.stream.to_string(),
             sequence: pending.message.place.sequence,
-            ..claim.taken_over((&node, self.name.process()), pending.id, now.unix_ms)
+            ..claim.taken_over((&node, self.name.process), pending.id, now.unix_ms)
         };
         let (key, value, replaces) = (Arc::clone(&pending.key), taken.bytes(), Some(takeover.revision));
         let question = Question::TakeOver(number, Box::new((taken, takeover)));
@@ -112,23 +91,12 @@ impl Messages {
     }
 
     /// Takes the answer to that.
-    pub(super) fn taken_over(
-        &mut self,
-        now: Now,
-        number: u64,
-        (taken, takeover): (ClaimRecord, Takeover),
-        result: &Result<u64, WriteRefused>,
-    ) {
+    pub(super) fn taken_over(&mut self, now: Now, number: u64, both: (ClaimRecord, Takeover), result: &WriteAnswer) {
         // The write may have changed the claim all the same: the next delivery reads the claim again.
         let Ok(revision) = result else {
             return self.drop_delivery(number, GIVE_BACK_LEAST);
         };
-        let entry = self.deliveries.get(&number).map(|pending| pending.message.entry);
-        let rules = entry.and_then(|entry| Some(Arc::clone(&self.entries.get(&entry)?.wanted.rules)));
-        match rules {
-            Some(rules) => self.accept(now, number, &rules, Some((taken, *revision, takeover))),
-            None => self.drop_delivery(number, GIVE_BACK_LEAST),
-        }
+        self.accept(now, number, Some((both.0, *revision, both.1)));
     }
 
     /// The supervisor does not take the submission of a message.

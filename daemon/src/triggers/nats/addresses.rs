@@ -9,16 +9,13 @@
 //! ```
 
 use super::books::{KnownAddress, OpenMessage, Question};
-use super::fact::{ConsumerFigures, FoundMessage};
+use super::fact::{ConsumerFigures, MessageAnswer};
 use super::request::{AckSignal, NatsRequest};
 use super::{MessageEffect, Messages};
 use fnd_core::run::Now;
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The message that the stream has in a place, as it was read; nothing if there is none, or why that is not known.
-type ReadPlace = Result<Option<Box<FoundMessage>>, String>;
 
 impl Messages {
     /// Takes the figures of an entry. They say when its consumer was made: one that was made anew may be that of another stream.
@@ -60,12 +57,12 @@ impl Messages {
     /// Asks for the message that the stream has in the place of this one.
     fn ask_for_place(&mut self, question: Question, id: InvocationId) {
         let Some(message) = self.open.get(&id) else { return };
-        let (stream, sequence) = (Arc::clone(&message.mark.place.stream), message.mark.place.sequence);
-        self.ask_for_message(question, (stream, sequence));
+        let place = (Arc::clone(&message.mark.place.stream), message.mark.place.sequence);
+        self.ask_for_message(question, place);
     }
 
     /// Takes the answer to that for a message for which a sign of life is due.
-    pub(super) fn place_of_life(&mut self, (id, since): (InvocationId, Duration), read: &ReadPlace) {
+    pub(super) fn place_of_life(&mut self, (id, since): (InvocationId, Duration), read: &MessageAnswer) {
         if since != self.connection.since().mono {
             return; // the message is doubtful again since the question was sent
         }
@@ -76,7 +73,7 @@ impl Messages {
     }
 
     /// Takes note whether the address of a message means it.
-    fn place_is_read(&mut self, id: InvocationId, read: &ReadPlace) {
+    fn place_is_read(&mut self, id: InvocationId, read: &MessageAnswer) {
         let Some(message) = self.open.get_mut(&id) else { return };
         message.address = match read {
             Err(_) => KnownAddress::Unsaid,
@@ -96,7 +93,7 @@ impl Messages {
     }
 
     /// Takes the answer for a message that has ended.
-    pub(super) fn place_of_end(&mut self, now: Now, id: InvocationId, read: &ReadPlace) {
+    pub(super) fn place_of_end(&mut self, now: Now, id: InvocationId, read: &MessageAnswer) {
         self.place_is_read(id, read);
         let Some(message) = self.open.get_mut(&id) else { return };
         if message.address != KnownAddress::Gone {
@@ -121,7 +118,7 @@ impl Messages {
 #[cfg(test)]
 pub(super) mod tests {
     use super::super::books::KnownClaim;
-    use super::super::fact::NatsFact;
+    use super::super::fact::{FoundMessage, NatsFact};
     use super::super::tests::{
         at, claim, figures, function, mark, open_message, sent, server, up, wanted, wanted_entry, wrote_claim,
     };
@@ -164,12 +161,7 @@ pub(super) mod tests {
     #[track_caller]
     fn asked_for_place(messages: &mut Messages) -> u64 {
         let requests = sent(messages);
-        let [
-            NatsRequest::ReadMessage {
-                number, sequence: 7, ..
-            },
-        ] = requests[..]
-        else {
+        let [NatsRequest::ReadMessage { number, place: (_, 7) }] = requests[..] else {
             panic!("its place is looked at");
         };
         number

@@ -31,7 +31,7 @@ impl Messages {
 
     /// The ledger has not stored these claims.
     pub(crate) fn claims_failed(&mut self, ids: &[InvocationId]) {
-        ids.iter().for_each(|id| self.unlease(*id));
+        ids.iter().for_each(|id| self.lease.ended(*id));
     }
 
     /// The register has taken a claim whose invocation has ended meanwhile, or was put back. The ledger does not store the claim: it
@@ -52,7 +52,7 @@ impl Messages {
             message.keep_at = now.mono;
             self.keep_claim(now, id);
         }
-        if !self.open.get(&id)?.is_leased {
+        if !self.lease.has(id) {
             return None;
         }
         self.lease.starts(id, (attempt.worker, attempt.ends_at));
@@ -84,7 +84,7 @@ impl Messages {
         let attempt = message.attempt.take();
         // An fnd before this one may have given its worker a deadline.
         let may_have_lease = message.adopts.take().is_some() || message.lease.is_some();
-        self.unlease(id);
+        self.lease.ended(id);
         let Some(MessageAttempt { worker, .. }) = attempt.filter(|_| may_have_lease) else {
             return;
         };
@@ -112,7 +112,7 @@ impl Messages {
         };
         let MessageAttempt { worker, ends_at, .. } = attempt;
         let lease = lease(Duration::from_millis(ms), grace);
-        (message.lease, message.is_leased) = (Some(lease), true);
+        message.lease = Some(lease);
         self.lease.adopt(id, lease, (worker, ends_at));
         // Without a renewal that was answered there is no new deadline yet.
         if self.lease.deadlines(now.mono).contains_key(&worker) {
@@ -133,14 +133,6 @@ impl Messages {
         }
         let deadline = self.deadline_of(now, worker);
         self.out.push(MessageEffect::Lease(worker, deadline));
-    }
-
-    /// Ends the share of the lease that an attempt has.
-    pub(super) fn unlease(&mut self, id: InvocationId) {
-        self.lease.ended(id);
-        if let Some(message) = self.open.get_mut(&id) {
-            message.is_leased = false;
-        }
     }
 
     /// The supervisor has given a message back of which nothing has begun.

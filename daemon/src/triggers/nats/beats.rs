@@ -34,11 +34,7 @@ impl Messages {
     /// Returns when [`Self::beat`] has something to do, by the monotonic clock.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.node.as_ref()?;
-        let node = match self.node_key {
-            NodeKey::Own(_) if self.connection.is_ready() => Some(self.lease.due_at(self.beat_of_node())),
-            NodeKey::Again(at) | NodeKey::Foreign(at) if self.connection.is_ready() => Some(at),
-            NodeKey::Unread | NodeKey::Again(_) | NodeKey::Asked | NodeKey::Own(_) | NodeKey::Foreign(_) => None,
-        };
+        let node = self.node_due();
         let message = self.due.first().map(|(at, _)| *at);
         let down = self.connection.counts_as_down_at(DOWN_AFTER);
         let paused = self.entries.values().filter_map(|entry| entry.paused_until);
@@ -53,7 +49,12 @@ impl Messages {
         if self.node.is_none() {
             return;
         }
-        self.beat_node(now);
+        if self.node_due().is_some_and(|at| at <= now.mono) {
+            match self.node_key {
+                NodeKey::Own(_) => self.renew(now),
+                NodeKey::Unread | NodeKey::Again(_) | NodeKey::Asked | NodeKey::Foreign(_) => self.ask_for_node(now),
+            }
+        }
         self.fence(now);
         self.ask_again_at.take_if(|at| *at <= now.mono);
         if self.start_at.take_if(|at| *at <= now.mono).is_some() {
@@ -89,14 +90,13 @@ impl Messages {
         }
     }
 
-    fn beat_node(&mut self, now: Now) {
-        if !self.connection.is_ready() {
-            return;
-        }
+    /// Returns when the key of the node is renewed, or asked for again.
+    fn node_due(&self) -> Option<Duration> {
         match self.node_key {
-            NodeKey::Own(_) if self.lease.due_at(self.beat_of_node()) <= now.mono => self.renew(now),
-            NodeKey::Again(at) | NodeKey::Foreign(at) if at <= now.mono => self.ask_for_node(now),
-            NodeKey::Unread | NodeKey::Again(_) | NodeKey::Asked | NodeKey::Own(_) | NodeKey::Foreign(_) => {}
+            _ if !self.connection.is_ready() => None,
+            NodeKey::Own(_) => Some(self.lease.due_at(self.beat_of_node())),
+            NodeKey::Again(at) | NodeKey::Foreign(at) => Some(at),
+            NodeKey::Unread | NodeKey::Asked => None,
         }
     }
 
@@ -143,12 +143,7 @@ impl Messages {
         for id in self.lease.fence(now.mono) {
             let lost = (id, self.lease_of(id).unwrap_or_default());
             self.count(id, |counters| counters.leases_lost += 1);
-            let message = self.open.get_mut(&id);
-            let runs = message.is_some_and(|message| {
-                message.is_leased = false;
-                message.attempt.is_some()
-            });
-            match runs {
+            match self.open.get(&id).is_some_and(|message| message.attempt.is_some()) {
                 true => running.push(lost),
                 false => waiting.push(lost),
             }
@@ -164,14 +159,11 @@ impl Messages {
         if !self.connection.is_connected() {
             return; // the next connection looks at all
         }
+        let again = message.again_at.take_if(|at| *at <= now.mono);
         if message.signal_at <= now.mono && message.signals() {
             message.signal_at = now.mono.saturating_add(beat);
             self.show_life(id);
         }
-        let again = self
-            .open
-            .get_mut(&id)
-            .and_then(|message| message.again_at.take_if(|at| *at <= now.mono));
         match again {
             Some(_) => self.go_on(now, id),
             None => self.keep_claim(now, id),

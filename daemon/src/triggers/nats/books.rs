@@ -1,10 +1,7 @@
 //! The tables of the part: functions, entries, messages and questions.
 
-use super::fact::{ConsumerFigures, EntryState, StoredAt};
-use super::outcome::EndOutcome;
-use super::outgoing::EndTargets;
-use super::release::{PublishFailed, ReleaseFailed};
-use super::search::ClaimSearch;
+use super::fact::{ConsumerFigures, EntryState, PublishFailed, ReleaseFailed, StoredAt};
+use super::outgoing::{EndOutcome, EndTargets};
 use super::wanted::WantedEntry;
 use fnd_core::api::ReleasedClaim;
 use fnd_core::records::{InvocationRecord, MessageMark};
@@ -22,7 +19,6 @@ pub(super) struct FunctionBook {
     pub(super) limits: FunctionLimits,
     /// The numbers of its entries, in the order of its manifest.
     pub(super) entries: Vec<u32>,
-    pub(super) counters: MessageCounters,
     /// The entry that asks first the next time.
     pub(super) first: usize,
     /// The group of its attempts, when it was looked at last.
@@ -79,8 +75,6 @@ pub(super) struct OpenMessage {
     pub(super) is_unanswered: bool,
     /// Whether the address of its last delivery still means it.
     pub(super) address: KnownAddress,
-    /// Whether an attempt of it ends with the lease.
-    pub(super) is_leased: bool,
     /// How long its last attempt may go on after a renewal; absent: it has no lease.
     pub(super) lease: Option<Duration>,
     /// The grace period of an attempt that an fnd before this one has begun, until its claim says how long its lease is.
@@ -170,12 +164,20 @@ pub(super) struct SeenClaim {
 /// Why a claim is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClaimPurpose {
-    /// An attempt begins.
     Begin,
     /// The final record is on the disk.
     End,
     /// The bucket forgets what is old.
     Keep,
+}
+
+/// A claim that is looked for.
+pub(super) struct ClaimSearch {
+    pub(super) function: FunctionName,
+    pub(super) sequence: u64,
+    /// The streams of the function that were not looked at yet, the next one last; each with `limits.body`.
+    pub(super) streams: Vec<(Arc<str>, u64)>,
+    pub(super) answer: ReleaseAnswer,
 }
 
 /// A question that is on its way, and what its answer is for.
@@ -188,18 +190,11 @@ pub(super) enum Question {
     OriginalOfDelivery(u64),
     /// The claim is written in which this node takes a message over.
     TakeOver(u64, Box<(ClaimRecord, Takeover)>),
-    /// The claim on a message of this node is written.
-    WriteClaim {
-        id: InvocationId,
-        purpose: ClaimPurpose,
-        key: Arc<str>,
-        wanted: Box<ClaimRecord>,
-    },
-    /// It is read.
+    /// The claim on a message of this node, with its key, is written like this.
+    WriteClaim((InvocationId, ClaimPurpose, Arc<str>), Box<ClaimRecord>),
     ReadClaim(InvocationId, ClaimPurpose),
     /// The claim with this key, on a message that was given back, is read.
     ReadForsaken(Arc<str>),
-    /// It is ended.
     EndForsaken(Arc<str>),
     /// The message of a stream is read in whose place a message is to be ended.
     PlaceOfEnd(InvocationId),
@@ -256,7 +251,6 @@ impl OpenMessage {
             is_asking: false,
             is_unanswered: false,
             address: KnownAddress::Good,
-            is_leased: false,
             lease: None,
             adopts: None,
             attempt: None,

@@ -73,11 +73,7 @@ impl Messages {
         for question in std::mem::take(&mut self.questions).into_values() {
             // Each claim of the supervisor has an answer.
             if let Question::ReadClaim(id, ClaimPurpose::Begin)
-            | Question::WriteClaim {
-                id,
-                purpose: ClaimPurpose::Begin,
-                ..
-            } = question
+            | Question::WriteClaim((id, ClaimPurpose::Begin, _), _) = question
             {
                 self.put_off(id, PUT_OFF);
             }

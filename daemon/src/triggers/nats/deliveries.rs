@@ -8,32 +8,23 @@
 //! ```
 
 use super::acceptance::REFUSED;
-use super::books::{KnownAddress, MessageCounters, OpenMessage, SeenClaim};
-use super::fact::DeliveredMessage;
-use super::proofs::ReadClaim;
+use super::books::{KnownAddress, MessageCounters, OpenMessage, Question, SeenClaim};
+use super::fact::{DeliveredMessage, KeyAnswer, MessageAnswer};
 use super::request::{AckSignal, NatsRequest};
-use super::search::key_of;
-use super::submission::view;
+use super::search::{key_of, view_of_found};
 use super::{MessageEffect, Messages};
-use fnd_core::records::StreamPlace;
 use fnd_core::run::Now;
+use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord};
+use fnd_core::triggers::nats::claim_key::node_key;
 use fnd_core::triggers::nats::delivery::{
     ClaimSeen, Delivery, DeliveryStep, GIVE_BACK_LEAST, HolderSilence, LocalMessage, LocalStep, NothingRuns,
     OriginalMessage, decide,
 };
 use fnd_core::triggers::nats::memory::{KnownMessage, MessageMemory};
 use fnd_core::triggers::nats::message::{self, BadMessage, ReadMessage};
-use fnd_core::triggers::nats::rules::NatsRules;
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The row of a message in the ledger, as it was read.
-struct KnownRow {
-    id: InvocationId,
-    place: StreamPlace,
-    step: LocalStep,
-}
 
 /// A delivery of which it is not decided yet what to do.
 pub(super) struct PendingDelivery {
@@ -45,8 +36,8 @@ pub(super) struct PendingDelivery {
     is_wanted: bool,
     pub(super) key: Arc<str>,
     /// The answer of the ledger about the message; absent: the ledger was not asked.
-    local: Option<Option<KnownRow>>,
-    pub(super) claim: ReadClaim,
+    local: Option<Option<KnownMessage>>,
+    pub(super) claim: ClaimSeen,
     /// When the claim was read.
     pub(super) claim_at: Duration,
     pub(super) silence: HolderSilence,
@@ -56,7 +47,7 @@ pub(super) struct PendingDelivery {
 impl PendingDelivery {
     /// Returns the claim on it that was read at `now`. That of a duplicate belongs to another message.
     fn seen_claim(&self, now: Now) -> Option<SeenClaim> {
-        let ReadClaim::Found(claim, revision) = &self.claim else {
+        let ClaimSeen::Found(claim, revision) = &self.claim else {
             return None;
         };
         let place = &self.message.place;
@@ -82,19 +73,17 @@ impl Messages {
         let function = entry.function.clone();
         let (wanted, body_max) = (entry.wanted.read(&message), entry.wanted.body_max);
         let is_wanted = wanted.is_some();
-        if let Some(book) = self.functions.get_mut(&function) {
-            book.counters.redelivered += u64::from(message.delivered > 1);
-        }
+        self.count_for(&function, |counters| {
+            counters.redelivered += u64::from(message.delivered > 1);
+        });
         // By an earlier manifest it may run, elsewhere or here.
         let is_it = |known: &OpenMessage| known.function == function && known.mark.place == message.place;
         if !is_wanted && message.delivered <= 1 && !self.open.values().any(is_it) {
-            if let Some(book) = self.functions.get_mut(&function) {
-                book.counters.skipped += 1;
-            }
+            self.count_for(&function, |counters| counters.skipped += 1);
             return self.settle_delivery(message.ack);
         }
-        let read = wanted.unwrap_or_else(|| message::read(&view(&message), body_max));
-        let key = key_of(&function, &view(&message), &read);
+        let read = wanted.unwrap_or_else(|| message::read(&message.view(), body_max));
+        let key = key_of(&function, &message.view(), &read);
         // The ledger takes one message with a key at a time.
         let same = self.deliveries.values_mut().find(|pending| pending.key == key);
         if let Some(pending) = same {
@@ -112,7 +101,7 @@ impl Messages {
             is_wanted,
             key,
             local: None,
-            claim: ReadClaim::Unread,
+            claim: ClaimSeen::Unread,
             claim_at: Duration::ZERO,
             silence: HolderSilence::Unseen,
             original: OriginalMessage::Unread,
@@ -129,11 +118,7 @@ impl Messages {
         };
         match known {
             Ok(known) => {
-                pending.local = Some(known.map(|known| KnownRow {
-                    id: known.id,
-                    place: known.mark.place,
-                    step: known.step,
-                }));
+                pending.local = Some(known);
                 self.weigh(now, number);
             }
             // The ledger is busy or fails: others may be able to run it.
@@ -149,8 +134,8 @@ impl Messages {
         let Some(entry) = self.entries.get(&pending.message.entry) else {
             return self.drop_delivery(number, GIVE_BACK_LEAST);
         };
-        let (function, rules) = (entry.function.clone(), Arc::clone(&entry.wanted.rules));
-        let open = self.keys.get(&(function.clone(), Arc::clone(&pending.key))).copied();
+        let key = (entry.function.clone(), Arc::clone(&pending.key));
+        let open = self.keys.get(&key).copied();
         let local = match (open.and_then(|id| self.open.get(&id)), &pending.local) {
             (Some(message), _) => Some(LocalMessage {
                 place: &message.mark.place,
@@ -160,41 +145,28 @@ impl Messages {
                     false => message.step(),
                 },
             }),
-            (None, None) => {
-                let key = Arc::clone(&pending.key);
-                return self.out.push(MessageEffect::LookUp(number, function, key));
-            }
-            (None, Some(known)) => known
-                .as_ref()
-                .map(|KnownRow { place, step, .. }| LocalMessage { place, step: *step }),
+            (None, None) => return self.out.push(MessageEffect::LookUp(number, key.0, key.1)),
+            (None, Some(known)) => known.as_ref().map(|known| LocalMessage {
+                place: &known.mark.place,
+                step: known.step,
+            }),
         };
-        let takes_work = self.functions.get(&function).is_some_and(|book| book.takes_work);
+        let takes_work = self.takes_work(&entry.function);
         let step = decide(&Delivery {
-            rules: &rules,
+            rules: &entry.wanted.rules,
             place: &pending.message.place,
             delivered: pending.message.delivered,
             takes_work: takes_work && !self.is_draining && !self.is_closing,
             local,
-            claim: match &pending.claim {
-                ReadClaim::Unread => ClaimSeen::Unread,
-                ReadClaim::Absent => ClaimSeen::Absent,
-                ReadClaim::Found(claim, revision) => ClaimSeen::Found(claim, *revision),
-                ReadClaim::Unreadable => ClaimSeen::Unreadable,
-            },
+            claim: &pending.claim,
             silence: pending.silence,
             original: pending.original,
             now_ms: now.unix_ms,
         });
-        self.carry_out(now, (number, open), &rules, step);
+        self.carry_out(now, (number, open), step);
     }
 
-    fn carry_out(
-        &mut self,
-        now: Now,
-        (number, open): (u64, Option<InvocationId>),
-        rules: &Arc<NatsRules>,
-        step: DeliveryStep,
-    ) {
+    fn carry_out(&mut self, now: Now, (number, open): (u64, Option<InvocationId>), step: DeliveryStep) {
         match step {
             DeliveryStep::Accept if self.deliveries.get(&number).is_some_and(|pending| !pending.is_wanted) => {
                 self.settle_pending(number, |counters| counters.skipped += 1);
@@ -214,9 +186,117 @@ impl Messages {
             DeliveryStep::ReadClaim => self.ask_for_claim(number),
             DeliveryStep::ReadHolder => self.ask_for_holder(now, number),
             DeliveryStep::ReadOriginal => self.ask_for_original(number),
-            DeliveryStep::Accept => self.accept(now, number, rules, None),
+            DeliveryStep::Accept => self.accept(now, number, None),
             DeliveryStep::TakeOver(takeover) => self.take_over(now, number, *takeover),
         }
+    }
+
+    /// Asks for the claim of a delivery.
+    pub(super) fn ask_for_claim(&mut self, number: u64) {
+        let Some(pending) = self.deliveries.get(&number) else {
+            return;
+        };
+        let key = Arc::clone(&pending.key);
+        self.ask_for_key(Question::ClaimOfDelivery(number), key);
+    }
+
+    /// Takes the claim of a delivery.
+    pub(super) fn claim_of_delivery(&mut self, now: Now, number: u64, result: KeyAnswer) {
+        let Some(pending) = self.deliveries.get_mut(&number) else {
+            return;
+        };
+        let Ok(found) = result else {
+            return self.refuse_delivery(now, number);
+        };
+        pending.claim_at = now.mono;
+        pending.claim = match found {
+            None => ClaimSeen::Absent,
+            Some(found) => match ClaimRecord::read(&found.value) {
+                Ok(claim) => ClaimSeen::Found(Box::new(claim), found.revision),
+                Err(why) => {
+                    let place = &pending.message.place;
+                    let why = format!("the claim on message {} of {}: {why}", place.sequence, place.stream);
+                    self.bad_claim = Some((why, now.mono));
+                    self.out.push(MessageEffect::Changed);
+                    ClaimSeen::Unreadable
+                }
+            },
+        };
+        self.weigh(now, number);
+    }
+
+    /// Asks whether the holder of a claim is silent. This process knows its own attempts by its ledger. Another process with
+    /// the name of this node may have left attempts that this process does not know: they end while this process has the name.
+    pub(super) fn ask_for_holder(&mut self, now: Now, number: u64) {
+        let own = self.node.as_ref().map(|node| &node.name);
+        let Some(pending) = self.deliveries.get_mut(&number) else {
+            return;
+        };
+        let ClaimSeen::Found(claim, _) = &pending.claim else {
+            return;
+        };
+        if Some(&claim.node) == own {
+            pending.silence = match claim.process == self.name.process {
+                true => HolderSilence::Own,
+                false => HolderSilence::Other(self.name.silence(silence_of(claim.limit), now.mono)),
+            };
+            return self.weigh(now, number);
+        }
+        let key: Arc<str> = node_key(&claim.node).into();
+        self.ask_for_key(Question::HolderOfDelivery(number, now.mono), key);
+    }
+
+    /// Takes the key of the node that holds the claim of a delivery; the question for it was sent at `asked`.
+    pub(super) fn holder_of_delivery(&mut self, now: Now, (number, asked): (u64, Duration), result: KeyAnswer) {
+        let Some(pending) = self.deliveries.get_mut(&number) else {
+            return;
+        };
+        let (Ok(found), ClaimSeen::Found(claim, _)) = (result, &pending.claim) else {
+            return self.refuse_delivery(now, number);
+        };
+        let stamp = found.map(|found| found.stamp);
+        self.witness.answered(&claim.node, stamp, (asked, now.mono));
+        let time = silence_of(claim.limit);
+        let proof = self.witness.silence(&claim.node, time, (pending.claim_at, now.mono));
+        pending.silence = HolderSilence::Other(proof);
+        self.weigh(now, number);
+    }
+
+    /// Asks for the message that the claim was made for.
+    pub(super) fn ask_for_original(&mut self, number: u64) {
+        let Some(pending) = self.deliveries.get(&number) else {
+            return;
+        };
+        let ClaimSeen::Found(claim, _) = &pending.claim else {
+            return;
+        };
+        let place = (claim.stream.as_str().into(), claim.sequence);
+        self.ask_for_message(Question::OriginalOfDelivery(number), place);
+    }
+
+    /// Takes the message that the claim of a delivery was made for.
+    pub(super) fn original_of_delivery(&mut self, now: Now, number: u64, result: MessageAnswer) {
+        let Some(pending) = self.deliveries.get_mut(&number) else {
+            return;
+        };
+        let Some(entry) = self.entries.get(&pending.message.entry) else {
+            return self.drop_delivery(number, GIVE_BACK_LEAST);
+        };
+        let Ok(found) = result else {
+            // Where the right to read it is missing, the duplicate waits until the bucket forgets the claim.
+            return self.drop_delivery(number, entry.wanted.rules.ack_wait);
+        };
+        // A stream that was made anew may have another message there.
+        let is_it = found.is_some_and(|found| {
+            let found = view_of_found(&found);
+            let read = message::read(&found, entry.wanted.body_max);
+            key_of(&entry.function, &found, &read) == pending.key
+        });
+        pending.original = match is_it {
+            true => OriginalMessage::There,
+            false => OriginalMessage::Gone,
+        };
+        self.weigh(now, number);
     }
 
     /// Acknowledges a delivery with which nothing runs, and counts that for its function.
@@ -224,12 +304,11 @@ impl Messages {
         let Some(pending) = self.deliveries.remove(&number) else {
             return;
         };
-        if let Some(entry) = self.entries.get(&pending.message.entry)
-            && let Some(book) = self.functions.get_mut(&entry.function)
-        {
-            count(&mut book.counters);
+        let entry = self.entries.get(&pending.message.entry);
+        if let Some(function) = entry.map(|entry| entry.function.clone()) {
+            self.count_for(&function, count);
         }
-        if let ReadClaim::Found(claim, _) = &pending.claim {
+        if let ClaimSeen::Found(claim, _) = &pending.claim {
             self.not_elsewhere(&claim.function, pending.message.place.sequence);
         }
         self.settle_delivery(pending.message.ack);
@@ -243,8 +322,8 @@ impl Messages {
         let ack = pending.message.ack;
         let Some((id, message)) = open.and_then(|id| Some((id, self.open.get_mut(&id)?))) else {
             // The ledger has a row that is not in the books: its commit was done, and this fnd was told that it was not. Nothing of it
-            // has begun here. Without the row, the next delivery is accepted as a new one.
-            if let Some(row) = pending.local.flatten().filter(is_stray) {
+            // has begun here. Without the row, the next delivery is accepted as a new one. An end is told by the next fnd.
+            if let Some(row) = pending.local.flatten().filter(|row| row.step == LocalStep::Open) {
                 self.out.push(MessageEffect::Withdraw(row.id));
             }
             return self.give_back(ack, REFUSED);
@@ -264,9 +343,13 @@ impl Messages {
     }
 }
 
-/// Says whether a row is of work that this fnd does not have. That of an end is told by the next fnd.
-fn is_stray(row: &KnownRow) -> bool {
-    row.step == LocalStep::Open
+/// Returns for how long the holder of a claim must be silent.
+fn silence_of(limit: ClaimLimit) -> Duration {
+    match limit {
+        ClaimLimit::Silence(ms) => Duration::from_millis(ms),
+        // No decision looks at the holder then.
+        ClaimLimit::Until(_) | ClaimLimit::Person => Duration::MAX,
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::books::{
     ClaimPurpose, KnownAddress, KnownClaim, MessageAttempt, MessageCounters, MessageStage, OpenMessage, Question,
 };
 use super::fact::SettleFailed;
-use super::outcome::EndOutcome;
+use super::outgoing::EndOutcome;
 use super::request::NatsRequest;
 use super::{MessageEffect, Messages};
 use fnd_core::records::InvocationRecord;
@@ -14,7 +14,7 @@ use fnd_core::records::outcome::RunState;
 use fnd_core::run::{Adopted, AdoptedMember, Now, RunRecord};
 use fnd_core::triggers::nats::delivery::LocalStep;
 use fnd_core::triggers::nats::memory::{FORGOTTEN_AT_ONCE, KnownMessage, MessageMemory};
-use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
+use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -172,11 +172,7 @@ impl Messages {
     }
 
     /// Takes the answer to the end of a delivery.
-    pub(super) fn settled(&mut self, now: Now, number: u64, result: &Result<(), SettleFailed>) {
-        // A message without a row in the ledger needs no answer: the server delivers the message again.
-        let Some(Question::Settle(Some(id))) = self.questions.remove(&number) else {
-            return;
-        };
+    pub(super) fn end_is_settled(&mut self, now: Now, id: InvocationId, result: &Result<(), SettleFailed>) {
         let keeps = self.node.as_ref().map_or(Duration::ZERO, |node| node.keeps);
         let gives_up = self.is_closing;
         let Some(message) = self.open.get_mut(&id) else { return };
@@ -224,7 +220,7 @@ impl Messages {
 
     /// Removes a message from the books.
     pub(super) fn forget(&mut self, id: InvocationId) -> Option<OpenMessage> {
-        self.unlease(id);
+        self.lease.ended(id);
         if self.open.get(&id)?.takes_place() {
             self.free_place(id);
         }
@@ -246,10 +242,20 @@ impl Messages {
 
     /// Counts something for the function of a message.
     pub(super) fn count(&mut self, id: InvocationId, add: impl FnOnce(&mut MessageCounters)) {
-        let function = self.open.get(&id).map(|message| &message.function);
-        if let Some(book) = function.and_then(|function| self.functions.get_mut(function)) {
-            add(&mut book.counters);
+        if let Some(function) = self.open.get(&id).map(|message| message.function.clone()) {
+            self.count_for(&function, add);
         }
+    }
+
+    /// Counts something for a function with entries.
+    pub(super) fn count_for(&mut self, function: &FunctionName, add: impl FnOnce(&mut MessageCounters)) {
+        if self.functions.contains_key(function) {
+            add(self.counters.entry(function.clone()).or_default());
+        }
+    }
+
+    pub(super) fn counters_of(&self, function: &FunctionName) -> MessageCounters {
+        self.counters.get(function).copied().unwrap_or_default()
     }
 }
 

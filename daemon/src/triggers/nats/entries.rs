@@ -4,7 +4,7 @@
 
 use super::books::{EntryBook, FunctionBook, OpenMessage};
 use super::request::{NatsEntry, NatsRequest};
-use super::wanted::{WantedEntry, WantedMessages};
+use super::wanted::WantedMessages;
 use super::{MessageEffect, Messages};
 use fnd_core::records::MessageMark;
 use fnd_core::triggers::nats::rules::{FunctionLimits, NatsRules, queue_group};
@@ -34,19 +34,20 @@ impl Messages {
         if before.is_none() && wanted.is_none() {
             return;
         }
-        let kept = self.counters.remove(function).unwrap_or_default();
-        let before = before.map(|book| (book.entries, book.counters));
-        let (numbers, counters) = before.unwrap_or((Vec::new(), kept));
+        let numbers = before.map(|book| book.entries).unwrap_or_default();
         let mut kept: Vec<(u32, EntryBook)> = numbers
-            .iter()
-            .filter_map(|number| Some((*number, self.entries.remove(number)?)))
+            .into_iter()
+            .filter_map(|number| Some((number, self.entries.remove(&number)?)))
             .collect();
         if let Some(wanted) = wanted {
             let entries = wanted.entries.into_iter().map(|entry| {
                 let known = kept.iter().position(|(_, known)| known.wanted == entry);
                 let (number, book) = match known.map(|known| kept.swap_remove(known)) {
                     Some(known) => known,
-                    None => self.new_entry(function, entry),
+                    None => {
+                        self.next_entry = self.next_entry.wrapping_add(1);
+                        (self.next_entry, EntryBook::new(function.clone(), entry))
+                    }
                 };
                 self.entries.insert(number, book);
                 number
@@ -55,13 +56,10 @@ impl Messages {
                 entries: entries.collect(),
                 takes_work: wanted.takes_work,
                 limits: wanted.limits,
-                counters,
                 first: 0,
                 group: None,
             };
             self.functions.insert(function.clone(), book);
-        } else {
-            self.counters.insert(function.clone(), counters);
         }
         self.tell_entries();
         self.assign(function);
@@ -71,12 +69,9 @@ impl Messages {
 
     /// Forgets what has happened to the messages of a function that no longer exists.
     pub(crate) fn forget_counters(&mut self, function: &FunctionName) {
-        self.counters.remove(function);
-    }
-
-    fn new_entry(&mut self, function: &FunctionName, wanted: WantedEntry) -> (u32, EntryBook) {
-        self.next_entry = self.next_entry.wrapping_add(1);
-        (self.next_entry, EntryBook::new(function.clone(), wanted))
+        if !self.functions.contains_key(function) {
+            self.counters.remove(function);
+        }
     }
 
     /// Hands all entries of functions that take messages to the thread; those for requests only as long as fnd does not drain.
@@ -210,15 +205,15 @@ mod tests {
         let mut messages = messages();
         let wanted_one = || Some(wanted(vec![wanted_entry("f", "a")]));
         messages.wants(&function("f"), wanted_one());
-        messages.functions.get_mut(&function("f")).unwrap().counters.duplicates = 3;
+        messages.count_for(&function("f"), |counters| counters.duplicates = 3);
         messages.wants(&function("f"), None);
         assert!(messages.figures().unwrap().functions.is_empty());
         messages.wants(&function("f"), wanted_one());
-        assert_eq!(messages.functions[&function("f")].counters.duplicates, 3);
+        assert_eq!(messages.counters_of(&function("f")).duplicates, 3);
         messages.wants(&function("f"), None);
         messages.forget_counters(&function("f"));
         messages.wants(&function("f"), wanted_one());
-        assert_eq!(messages.functions[&function("f")].counters.duplicates, 0);
+        assert_eq!(messages.counters_of(&function("f")).duplicates, 0);
     }
 
     #[test]

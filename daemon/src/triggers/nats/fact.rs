@@ -1,8 +1,9 @@
 //! Facts and answers to requests that the thread of NATS sends to the part. The thread decides nothing. `entry` is the number of
-//! an entry, `number` that of the request that is answered.
+//! an entry.
 
 use bytes::Bytes;
 use fnd_core::records::StreamPlace;
+use fnd_core::triggers::nats::message::NatsMessage;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -33,39 +34,31 @@ pub enum NatsFact {
         /// The stamp of the renewal, as in [`FoundKey`]. It grows with each renewal.
         stamp: u64,
     },
-    /// The answer to a read.
-    Read {
-        number: u64,
-        /// The value, nothing if there is none, or why that is not known.
-        result: Result<Option<FoundKey>, String>,
-    },
-    /// The answer to a question for a message of a stream.
-    MessageRead {
-        number: u64,
-        /// The message, nothing if it or its stream is gone, or why that is not known.
-        result: Result<Option<Box<FoundMessage>>, String>,
-    },
-    /// The answer to a write.
-    Written {
-        number: u64,
-        result: Result<u64, WriteRefused>,
-    },
-    /// The answer to the end of a delivery.
-    Settled {
-        number: u64,
-        /// Whether the server has confirmed it.
-        result: Result<(), SettleFailed>,
-    },
-    /// The answer to a publication.
-    Published {
-        number: u64,
-        /// Where it is stored.
-        result: Result<StoredAt, String>,
-    },
+    /// The answer to the request with this number.
+    Answer(u64, NatsAnswer),
     /// Somebody waits for an answer of a function.
     Requested(Box<RequestedMessage>),
     /// How long the server took for an answer.
     RoundTrip(Duration),
+}
+
+/// The value of a key, nothing if there is none, or why that is not known.
+pub(crate) type KeyAnswer = Result<Option<FoundKey>, String>;
+/// A message of a stream, nothing if it or its stream is gone, or why that is not known.
+pub(crate) type MessageAnswer = Result<Option<Box<FoundMessage>>, String>;
+/// The revision of a key that was to be written.
+pub(crate) type WriteAnswer = Result<u64, WriteRefused>;
+
+/// An answer to a request.
+#[derive(Debug)]
+pub enum NatsAnswer {
+    Key(KeyAnswer),
+    Message(MessageAnswer),
+    Written(WriteAnswer),
+    /// Whether the server has confirmed the end of a delivery.
+    Settled(Result<(), SettleFailed>),
+    /// Where a message is stored that was to be published.
+    Published(Result<StoredAt, String>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,6 +101,34 @@ pub struct ConsumerFigures {
     pub paused_until_ms: Option<u64>,
 }
 
+/// Why a claim is not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReleaseFailed {
+    /// There is no `[events.nats]`.
+    NotConfigured,
+    /// There is no such message, or no claim on it that has not ended.
+    Unknown,
+    /// This node has the message itself.
+    Here,
+    /// Nobody has to end it: another node takes the message over once this node was silent for so long.
+    EndsItself(String, Duration),
+    /// The claim has changed meanwhile: its holder is there.
+    Changed,
+    /// Whether it was ended is not known, and why.
+    Failed(String),
+}
+
+/// Why a message is not published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PublishFailed {
+    /// There is no `[events.nats]`.
+    NotConfigured,
+    /// It is larger than the server takes: its bytes, and the most.
+    TooLarge(usize, usize),
+    /// No stream has confirmed it, and why. It may be stored all the same.
+    Failed(String),
+}
+
 /// A message that the server has delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveredMessage {
@@ -122,6 +143,19 @@ pub struct DeliveredMessage {
     pub stored_ms: u64,
     pub headers: Vec<(String, String)>,
     pub payload: Bytes,
+}
+
+impl DeliveredMessage {
+    /// Returns the message for its readers.
+    pub(super) fn view(&self) -> NatsMessage<'_> {
+        NatsMessage {
+            subject: &self.subject,
+            place: &self.place,
+            stored_ms: self.stored_ms,
+            headers: &self.headers,
+            payload: &self.payload,
+        }
+    }
 }
 
 /// A message in its stream, which nobody has delivered.

@@ -3,9 +3,9 @@
 
 use super::Messages;
 use super::books::{KnownClaim, OpenMessage, Question};
-use super::claim_answers::{FoundClaim, found_claim};
-use super::fact::{FoundKey, WriteRefused};
+use super::fact::{KeyAnswer, WriteAnswer, WriteRefused};
 use super::node::NodeKey;
+use super::register::{FoundClaim, found_claim};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
 use fnd_wire::ids::InvocationId;
@@ -65,7 +65,7 @@ impl Messages {
     }
 
     /// Takes the answer to the question for the claim on a message that was given back.
-    pub(super) fn forsaken_is_read(&mut self, now: Now, key: Arc<str>, result: Result<Option<FoundKey>, String>) {
+    pub(super) fn forsaken_is_read(&mut self, now: Now, key: Arc<str>, result: KeyAnswer) {
         let (Some(id), Ok(found), Some(node)) = (self.forsaken.get(&key).copied(), result, &self.node) else {
             return;
         };
@@ -81,7 +81,7 @@ impl Messages {
     }
 
     /// Takes the answer to the end of such a claim.
-    pub(super) fn forsaken_is_ended(&mut self, key: Arc<str>, result: &Result<u64, WriteRefused>) {
+    pub(super) fn forsaken_is_ended(&mut self, key: Arc<str>, result: &WriteAnswer) {
         match result {
             Ok(_) => {
                 self.forsaken.remove(&key);
@@ -100,7 +100,7 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::NatsRequest;
+    use super::super::request::{KeyWrite, NatsRequest};
     use super::super::tests::{at, claim, found, open_message, sent, server, up, wrote_claim};
     use super::*;
 
@@ -150,7 +150,7 @@ mod tests {
         messages.open.get_mut(&ID).unwrap().claim = KnownClaim::Written(claim("vm1", ID), 3);
         messages.withdrawn(at(1), ID);
         let requests = sent(&mut messages);
-        let [NatsRequest::Write { number, .. }, NatsRequest::Signal { .. }] = requests[..] else {
+        let [NatsRequest::Write(KeyWrite { number, .. }), NatsRequest::Signal { .. }] = requests[..] else {
             panic!("its claim is ended");
         };
         messages.written(at(1), number, Err(WriteRefused::Conflict));

@@ -22,18 +22,8 @@ pub(crate) struct NatsLink {
     /// number `max_in_flight` bounds, or to one publication that a caller waits for.
     requests: UnboundedSender<NatsRequest>,
     thread: Option<JoinHandle<()>>,
-    kind: LinkKind,
-}
-
-/// The receiver of the requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LinkKind {
-    /// Nothing: there is no thread yet.
-    Idle,
-    Thread,
-    /// A test or a simulation.
-    #[cfg(any(test, feature = "simulate"))]
-    Detached,
+    /// Whether a test or a simulation takes the requests, in place of a thread.
+    is_detached: bool,
 }
 
 impl NatsLink {
@@ -43,13 +33,13 @@ impl NatsLink {
         Self {
             requests,
             thread: None,
-            kind: LinkKind::Idle,
+            is_detached: false,
         }
     }
 
-    /// Returns what takes the requests.
-    pub(crate) fn kind(&self) -> LinkKind {
-        self.kind
+    /// Says whether nobody takes the requests before a thread is started. `is_stopped`: the one that there is was asked to end.
+    pub(crate) fn needs_thread(&self, is_stopped: bool) -> bool {
+        !self.is_detached && (self.thread.is_none() || is_stopped)
     }
 
     /// Starts the thread, which waits for [`NatsRequest::Connect`]. Returns the handle, and the facts, which the main
@@ -67,7 +57,7 @@ impl NatsLink {
         let link = Self {
             requests,
             thread: Some(thread),
-            kind: LinkKind::Thread,
+            is_detached: false,
         };
         Ok((link, facts))
     }
@@ -80,7 +70,7 @@ impl NatsLink {
         let link = Self {
             requests,
             thread: None,
-            kind: LinkKind::Detached,
+            is_detached: true,
         };
         (link, facts, DetachedThread { waiting, facts: sender })
     }
@@ -114,6 +104,7 @@ pub(crate) struct DetachedThread {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fact::NatsAnswer;
     use super::super::request::NatsConnect;
     use super::super::tests::connect_to;
     use super::*;
@@ -147,13 +138,7 @@ mod tests {
         });
         let fact = facts.blocking_recv();
         assert!(
-            matches!(
-                fact,
-                Some(NatsFact::Read {
-                    number: 7,
-                    result: Err(_)
-                })
-            ),
+            matches!(fact, Some(NatsFact::Answer(7, NatsAnswer::Key(Err(_))))),
             "{fact:?}"
         );
         link.stop(facts);

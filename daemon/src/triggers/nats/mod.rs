@@ -21,7 +21,6 @@
 //! - `attempts`: attempts of messages: whether they may begin, their workers, and messages that are given back
 //! - `beats`: the actions that are due: signs of life, the fence, repeated ends
 //! - `books`: the tables of functions, entries, messages and questions
-//! - `claim_answers`: the register's answers about the claims of messages
 //! - `configuration`: the configuration in force
 //! - `connection`: the thread
 //! - `deliveries`: messages that the server has delivered, until each is decided
@@ -32,15 +31,13 @@
 //! - `forsaken`: messages that were given back, and their claims
 //! - `instance`: the number of this node
 //! - `link`: the handle of the thread
-//! - `name`: which fnd has the name of this node
-//! - `node`: the key of this node in the register: its lease, and whether its name is its own
+//! - `node`: the key of this node in the register: its lease, and which fnd has its name
 //! - `outcome`: how far the end of a message is published
 //! - `outgoing`: the messages that fnd publishes at an end
 //! - `port`: the thread as the driver has it, and the ledger's reader
 //! - `problems`: problems of the connection, the register and the entries
-//! - `proofs`: the claim on a delivery, the key of its holder and its message, which are asked for
 //! - `pulls`: how many messages are asked for
-//! - `register`: the claims of messages that are written
+//! - `register`: the claims of messages: they are written and read, and what follows from the answers
 //! - `release`: a claim that a person ends, and messages that callers publish
 //! - `replies`: requests that a function answers
 //! - `request`: requests to the thread
@@ -56,7 +53,6 @@ mod addresses;
 mod attempts;
 mod beats;
 mod books;
-mod claim_answers;
 mod configuration;
 mod connection;
 mod deliveries;
@@ -67,13 +63,11 @@ pub(crate) mod fact;
 mod forsaken;
 pub(crate) mod instance;
 pub(crate) mod link;
-mod name;
 mod node;
 mod outcome;
 mod outgoing;
 pub(crate) mod port;
 mod problems;
-mod proofs;
 mod pulls;
 mod register;
 mod release;
@@ -89,9 +83,9 @@ mod view;
 mod wanted;
 
 pub(crate) use books::{MessageAttempt, MessageCounters};
+pub(crate) use fact::{PublishFailed, ReleaseFailed};
 pub(crate) use outgoing::EndedInvocation;
 pub(crate) use problems::NatsProblem;
-pub(crate) use release::{PublishFailed, ReleaseFailed};
 #[cfg(test)]
 pub(crate) use view::FunctionFigures;
 pub(crate) use view::NatsFigures;
@@ -99,16 +93,16 @@ pub(crate) use wanted::WantedMessages;
 
 use books::{EntryBook, FunctionBook, OpenMessage, Question, SeenClaim};
 use deliveries::PendingDelivery;
-use fact::{EntryState, NatsFact};
+use fact::{KeyAnswer, NatsAnswer, NatsFact, WriteAnswer};
 use fnd_core::records::InvocationRecord;
 use fnd_core::run::{Event, Now, Submit};
 use fnd_core::triggers::nats::lease::NodeLease;
 use fnd_core::triggers::nats::memory::MessageMemory;
 use fnd_core::triggers::nats::witness::NodeWitness;
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
-use name::NameBook;
-use node::{NodeIdentity, NodeKey};
-use request::NatsRequest;
+use node::{NameBook, NodeIdentity, NodeKey};
+use release::tell;
+use request::{KeyWrite, NatsRequest};
 use server_state::ServerState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -165,7 +159,7 @@ pub(crate) struct Messages {
     /// Whether `[events.nats]` is gone, or names another node or bucket: nothing is asked for until open work has ended.
     is_closing: bool,
     functions: BTreeMap<FunctionName, FunctionBook>,
-    /// The counters of functions that have no entries now. The counters go on when such a function has entries again.
+    /// Also those of functions that have no entries now: they go on when such a function has entries again.
     counters: BTreeMap<FunctionName, MessageCounters>,
     entries: BTreeMap<u32, EntryBook>,
     next_entry: u32,
@@ -215,12 +209,6 @@ impl Messages {
         !self.out.is_empty()
     }
 
-    /// Says whether the message of an invocation is in the books.
-    #[cfg(test)]
-    fn has(&self, id: InvocationId) -> bool {
-        self.open.contains_key(&id)
-    }
-
     /// Says whether the attempts of an invocation are claimed in the register.
     pub(crate) fn claims(&self, id: InvocationId) -> bool {
         self.open.get(&id).is_some_and(|message| !message.mark.is_accepted)
@@ -237,7 +225,12 @@ impl Messages {
             NatsFact::NoBucket(why) => self.no_bucket(now, why),
             NatsFact::Disconnected(why) => self.disconnected(now, why),
             NatsFact::ServerError(why) => self.connection.complains(why),
-            NatsFact::Entry { entry, state } => self.entry_is(entry, state),
+            NatsFact::Entry { entry, state } => {
+                if let Some(entry) = self.entries.get_mut(&entry) {
+                    entry.state = Some(state);
+                    self.out.push(MessageEffect::Changed);
+                }
+            }
             NatsFact::Figures { entry, figures } => self.figures_are(entry, figures),
             NatsFact::Delivered(message) => self.delivered(now, *message, id),
             NatsFact::PullEnded { entry, left } => {
@@ -246,17 +239,64 @@ impl Messages {
                 }
             }
             NatsFact::Renewed { node, stamp } => self.witness.heard(&node, stamp, now.mono),
-            NatsFact::Read { number, result } => self.read(now, number, result),
-            NatsFact::MessageRead { number, result } => self.message_read(now, number, result),
-            NatsFact::Written { number, result } => self.written(now, number, result),
-            NatsFact::Settled { number, result } => self.settled(now, number, &result),
-            NatsFact::Published { number, result } => self.published(now, number, result),
+            NatsFact::Answer(number, answer) => self.answered_by_server(now, number, answer),
             NatsFact::Requested(request) => self.requested(now, *request, id),
             NatsFact::RoundTrip(time) => {
                 if self.connection.took(time) {
                     self.out.push(MessageEffect::Changed);
                 }
             }
+        }
+    }
+
+    /// Takes the answer to a question. One of another kind than the question is none.
+    fn answered_by_server(&mut self, now: Now, number: u64, answer: NatsAnswer) {
+        let Some(question) = self.questions.remove(&number) else {
+            return;
+        };
+        match (question, answer) {
+            (question, NatsAnswer::Key(result)) => self.key_is_read(now, question, result),
+            (Question::OriginalOfDelivery(of), NatsAnswer::Message(result)) => {
+                self.original_of_delivery(now, of, result);
+            }
+            (Question::SearchMessage(search), NatsAnswer::Message(result)) => {
+                self.searched_message_is_read(search, result);
+            }
+            (Question::PlaceOfEnd(id), NatsAnswer::Message(result)) => self.place_of_end(now, id, &result),
+            (Question::PlaceOfLife(id, since), NatsAnswer::Message(result)) => self.place_of_life((id, since), &result),
+            (question, NatsAnswer::Written(result)) => self.key_is_written(now, question, result),
+            // A message without a row in the ledger needs no answer: the server delivers the message again.
+            (Question::Settle(Some(id)), NatsAnswer::Settled(result)) => self.end_is_settled(now, id, &result),
+            (Question::Publish(answer), NatsAnswer::Published(result)) => {
+                tell(answer, result.map_err(PublishFailed::Failed));
+            }
+            (Question::PublishEnd(id), NatsAnswer::Published(result)) => {
+                self.end_is_published(now, id, &result.map(drop));
+            }
+            _ => {}
+        }
+    }
+
+    fn key_is_read(&mut self, now: Now, question: Question, result: KeyAnswer) {
+        match question {
+            Question::ClaimOfDelivery(delivery) => self.claim_of_delivery(now, delivery, result),
+            Question::HolderOfDelivery(delivery, asked) => self.holder_of_delivery(now, (delivery, asked), result),
+            Question::SearchClaim(search, key) => self.searched_claim_is_read(now, (search, key), result),
+            Question::ReadClaim(id, purpose) => self.claim_is_read(now, (id, purpose), result),
+            Question::ReadForsaken(key) => self.forsaken_is_read(now, key, result),
+            Question::ReadNode(asked) => self.node_is_read(now, asked, result),
+            _ => {}
+        }
+    }
+
+    fn key_is_written(&mut self, now: Now, question: Question, result: WriteAnswer) {
+        match question {
+            Question::TakeOver(delivery, both) => self.taken_over(now, delivery, *both, &result),
+            Question::WriteClaim(claim, wanted) => self.claim_is_written(now, claim, *wanted, result),
+            Question::EndForsaken(key) => self.forsaken_is_ended(key, &result),
+            Question::Renew(sent) => self.node_is_written(now, sent, &result),
+            Question::Release(released, seen, answer) => self.claim_is_ended(released, seen, (answer, result)),
+            _ => {}
         }
     }
 
@@ -273,33 +313,24 @@ impl Messages {
     }
 
     /// Asks for the message with this sequence in a stream.
-    fn ask_for_message(&mut self, question: Question, (stream, sequence): (Arc<str>, u64)) {
-        self.ask(question, |number| NatsRequest::ReadMessage {
-            number,
-            stream,
-            sequence,
-        });
+    fn ask_for_message(&mut self, question: Question, place: (Arc<str>, u64)) {
+        self.ask(question, |number| NatsRequest::ReadMessage { number, place });
     }
 
     /// Writes a key of the bucket in place of this revision; absent: there must be no such key.
     fn ask_to_write(&mut self, question: Question, key: Arc<str>, value: Vec<u8>, replaces: Option<u64>) {
-        self.ask(question, |number| NatsRequest::Write {
-            number,
-            key,
-            value: value.into(),
-            replaces,
+        self.ask(question, |number| {
+            NatsRequest::Write(KeyWrite {
+                number,
+                key,
+                value: value.into(),
+                replaces,
+            })
         });
     }
 
     fn next_number(&mut self) -> u64 {
         self.next_number = self.next_number.wrapping_add(1);
         self.next_number
-    }
-
-    fn entry_is(&mut self, number: u32, state: EntryState) {
-        if let Some(entry) = self.entries.get_mut(&number) {
-            entry.state = Some(state);
-            self.out.push(MessageEffect::Changed);
-        }
     }
 }

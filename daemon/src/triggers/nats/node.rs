@@ -8,7 +8,7 @@
 //! ```
 
 use super::books::{KnownClaim, Question};
-use super::fact::{ConnectedServer, FoundKey, WriteRefused};
+use super::fact::{ConnectedServer, FoundKey, KeyAnswer, WriteAnswer, WriteRefused};
 use super::{MessageEffect, Messages};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::NodeRecord;
@@ -50,6 +50,60 @@ pub(super) enum NodeKey {
     Own(Option<u64>),
     /// Another fnd has it. It is asked for again at that time.
     Foreign(Duration),
+}
+
+/// The facts by which this process decides whether the name of this node is its own.
+#[derive(Debug, Default)]
+pub(super) struct NameBook {
+    /// A number that no other process has.
+    pub(super) process: u64,
+    /// The process of this node that had the key before this one, if there was one; absent before the key was read.
+    before: Option<Option<u64>>,
+    /// Since when the key is this process's.
+    since: Option<Duration>,
+}
+
+impl NameBook {
+    /// Begins, if this process has no number yet.
+    pub(super) fn begins(&mut self) {
+        if self.process == 0 {
+            self.process = fastrand::u64(1..);
+        }
+    }
+
+    /// The node gets another name or bucket, or none.
+    pub(super) fn is_given_up(&mut self) {
+        (self.before, self.since) = (None, None);
+    }
+
+    /// Takes the record of the key. Returns whether it is this node's. A machine that is a copy of this one has written it if its
+    /// process is neither this one nor the one that was there before.
+    pub(super) fn is_own(&mut self, found: Option<&FoundKey>, instance: u64) -> bool {
+        let record = found.and_then(|found| NodeRecord::read(&found.value));
+        let process = record
+            .filter(|record| record.instance == instance)
+            .map(|record| record.process);
+        let before = *self.before.get_or_insert(process);
+        let is_this = process == Some(self.process);
+        if !is_this {
+            self.since = None;
+        }
+        is_this || (process.is_some() && process == before)
+    }
+
+    /// The key was written at `now`, at the latest.
+    pub(super) fn is_written(&mut self, now: Duration) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Says whether all others with this name were silent for `time`: none of them renews its lease since this process has it.
+    pub(super) fn silence(&self, time: Duration, now: Duration) -> SilenceProof {
+        let silent = self.since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        match time.checked_sub(silent) {
+            Some(rest) if !rest.is_zero() => SilenceProof::Wants(rest),
+            _ => SilenceProof::Given(silent),
+        }
+    }
 }
 
 impl Messages {
@@ -113,7 +167,7 @@ impl Messages {
     }
 
     /// Takes the answer to the question for the key of this node.
-    pub(super) fn node_is_read(&mut self, now: Now, asked: Duration, result: Result<Option<FoundKey>, String>) {
+    pub(super) fn node_is_read(&mut self, now: Now, asked: Duration, result: KeyAnswer) {
         let Some(node) = &self.node else { return };
         // Attempts of the other fnd may go on for the `ack_wait` of its functions. Its functions are those of this node.
         let waits = self.entries.values().map(|entry| entry.wanted.rules.ack_wait);
@@ -148,7 +202,7 @@ impl Messages {
         };
         let record = NodeRecord {
             instance: node.instance,
-            process: self.name.process(),
+            process: self.name.process,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at_ms: now.unix_ms,
         };
@@ -158,7 +212,7 @@ impl Messages {
     }
 
     /// Takes the answer to a renewal.
-    pub(super) fn node_is_written(&mut self, now: Now, sent: Duration, result: &Result<u64, WriteRefused>) {
+    pub(super) fn node_is_written(&mut self, now: Now, sent: Duration, result: &WriteAnswer) {
         match result {
             Ok(revision) => {
                 self.name.is_written(now.mono);
@@ -196,14 +250,14 @@ impl Messages {
                 node.name
             ));
         }
-        match self.node_key {
-            NodeKey::Foreign(_) => Some(format!(
+        let is_foreign = matches!(self.node_key, NodeKey::Foreign(_));
+        is_foreign.then(|| {
+            format!(
                 "another fnd, or a copy of this machine, has the name `{}` in the bucket `{}`: this one takes no messages as long as the other one is there; \
                  give each node a name of its own (`[events.nats] node`)",
                 node.name, node.bucket
-            )),
-            NodeKey::Unread | NodeKey::Again(_) | NodeKey::Asked | NodeKey::Own(_) => None,
-        }
+            )
+        })
     }
 
     /// Returns what hinders the whole node.

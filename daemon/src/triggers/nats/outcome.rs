@@ -3,8 +3,8 @@
 //! in the ledger remembers that something is to be published.
 
 use super::books::{ClaimPurpose, KnownClaim, Question};
-use super::outgoing::{EndTargets, EndedInvocation, outgoing};
-use super::request::{NatsRequest, OutgoingMessage};
+use super::outgoing::{EndOutcome, EndTargets, EndedInvocation, outgoing};
+use super::request::NatsRequest;
 use super::{MessageEffect, Messages};
 use fnd_core::records::StreamPlace;
 use fnd_core::run::Now;
@@ -17,30 +17,6 @@ const AGAIN: Duration = Duration::from_secs(5);
 const TRIES: u32 = 3;
 /// The pause before it is tried again after that.
 const LATER: Duration = Duration::from_mins(5);
-
-/// How far the end of a message is published.
-#[derive(Debug, Default)]
-pub(super) enum EndOutcome {
-    /// It is not known yet whether something is to be published.
-    #[default]
-    Unread,
-    /// These are, unless the claim is another node's by now: only one record of a message counts.
-    Found(Vec<OutgoingMessage>),
-    /// These are, one after the other; the first one was tried so often.
-    Publishing(Vec<OutgoingMessage>, u32),
-    /// It was tried in vain: the message ends first, and it is tried again.
-    Later,
-    Told,
-}
-
-impl EndOutcome {
-    /// Takes that the claim is this node's, so the record counts.
-    pub(super) fn counts(&mut self) {
-        if let Self::Found(all) = self {
-            *self = Self::Publishing(std::mem::take(all), 0);
-        }
-    }
-}
 
 impl Messages {
     /// Publishes the messages that belong to the end of a message. Returns whether the end can go on at once.

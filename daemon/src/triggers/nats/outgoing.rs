@@ -29,9 +29,33 @@ impl EndTargets {
 /// An ended invocation, as the ledger has it.
 #[derive(Debug)]
 pub struct EndedInvocation {
-    /// With its result.
+    /// The record contains the result.
     pub(crate) record: InvocationRecord,
     pub(crate) payload: Option<Payload>,
+}
+
+/// How far the end of a message is published.
+#[derive(Debug, Default)]
+pub(super) enum EndOutcome {
+    /// It is not known yet whether something is to be published.
+    #[default]
+    Unread,
+    /// These are, unless the claim is another node's by now: only one record of a message counts.
+    Found(Vec<OutgoingMessage>),
+    /// These are, one after the other; the first one was tried so often.
+    Publishing(Vec<OutgoingMessage>, u32),
+    /// It was tried in vain: the message ends first, and it is tried again.
+    Later,
+    Told,
+}
+
+impl EndOutcome {
+    /// Takes that the claim is this node's, so the record counts.
+    pub(super) fn counts(&mut self) {
+        if let Self::Found(all) = self {
+            *self = Self::Publishing(std::mem::take(all), 0);
+        }
+    }
 }
 
 /// Returns the messages that are published about an ended invocation.
@@ -145,7 +169,7 @@ pub(super) mod tests {
         ] {
             message.headers.push(header(name, value));
         }
-        let read = message::read(&submission::view(&message), 100).unwrap();
+        let read = message::read(&message.view(), 100).unwrap();
         EndedInvocation {
             record: record(ID, reason),
             payload: Some(submission::payload(&message, &read)),

@@ -2,7 +2,7 @@
 
 use super::EndedInvocation;
 use super::fact::NatsFact;
-use super::link::{LinkKind, NatsLink};
+use super::link::NatsLink;
 use super::request::NatsRequest;
 use crate::input::{Inbox, TaskOwner};
 use crate::ledger::{LedgerReader, QueryError, ResultOf};
@@ -54,12 +54,7 @@ impl ThreadPort {
         if matches!(request, NatsRequest::Connect(_) | NatsRequest::Stop) {
             self.unsent = None;
         }
-        let begins = match self.link.kind() {
-            LinkKind::Idle => true,
-            LinkKind::Thread => self.is_stopped,
-            #[cfg(any(test, feature = "simulate"))]
-            LinkKind::Detached => false,
-        };
+        let begins = self.link.needs_thread(self.is_stopped);
         if begins {
             if !matches!(request, NatsRequest::Connect(_)) {
                 return Ok(false); // nobody would answer

@@ -3,6 +3,7 @@
 use super::Messages;
 use super::books::EntryBook;
 use super::fact::EntryState;
+use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ const OLD_SPAWNER: &str = "the running fnd-spawner is older than leases, so no m
 const BREAKS_AGAIN: &str = "the connection to the server of NATS breaks again and again, three times within a minute: the network or \
      the server is restless, or somebody sends messages whose headers are none to a subject of `reply = true`";
 
+/// Why nothing is published at the ends of a function's messages.
+const MUTE: &str = "nothing is published to `result` and `dead_letters` of `[[nats]]`, because its author may not operate every \
+     function, and a message may run each of them";
+
 /// A problem; `code` and `about` are those of [`ReportedProblem`](crate::report::problems::ReportedProblem).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NatsProblem {
@@ -33,78 +38,85 @@ pub(crate) struct NatsProblem {
     pub(crate) text: String,
 }
 
+impl NatsProblem {
+    fn new(code: &'static str, about: String, text: String) -> Self {
+        Self { code, about, text }
+    }
+}
+
 impl Messages {
     /// Returns the problems at `now`, a time of the monotonic clock.
     pub(crate) fn problems(&self, now: Duration) -> Vec<NatsProblem> {
         if self.node.is_none() {
             return self.left_over().into_iter().collect();
         }
-        let mut problems = Vec::new();
-        let mut add = |code, about: String, text: String| problems.push(NatsProblem { code, about, text });
-        if let Some(why) = self.connection.down_since(now, DOWN_AFTER) {
-            let text = format!("there is no connection to a server of NATS: {why}; messages wait there");
-            add("nats-down", String::new(), text);
-        } else if self.connection.breaks_again(now) {
-            add("nats-down", String::new(), BREAKS_AGAIN.to_owned());
-        }
-        if let Some(why) = self.connection.bucket_problem() {
-            add("nats-stream", String::new(), why.to_owned());
-        }
-        if let Some(why) = self.node_problem() {
-            add("nats-node", String::new(), why);
-        }
-        if let Some((why, _)) = &self.bad_claim {
-            add("nats-claim", String::new(), why.clone());
-        }
+        let down = self.connection.down_since(now, DOWN_AFTER);
+        let down = down.map(|why| format!("there is no connection to a server of NATS: {why}; messages wait there"));
+        let breaks = || self.connection.breaks_again(now).then(|| BREAKS_AGAIN.to_owned());
+        let of_node = [
+            ("nats-down", down.or_else(breaks)),
+            ("nats-stream", self.connection.bucket_problem().map(str::to_owned)),
+            ("nats-node", self.node_problem()),
+            ("nats-claim", self.bad_claim.as_ref().map(|(why, _)| why.clone())),
+        ];
+        let of_node = of_node.into_iter();
+        let of_node = of_node.filter_map(|(code, text)| Some(NatsProblem::new(code, String::new(), text?)));
+        let mut problems: Vec<NatsProblem> = of_node.collect();
+        let mut add = |code, function: &FunctionName, text| {
+            problems.push(NatsProblem::new(code, function.to_string(), text));
+        };
         for (function, why) in &self.unpublished {
-            add("nats-stream", function.to_string(), format!("{why}; it is tried again"));
+            add("nats-stream", function, format!("{why}; it is tried again"));
         }
         for (function, book) in &self.functions {
             if let Some(why) = self.waits_for_person(function) {
-                add("nats-claim", function.to_string(), format!("`{function}`: {why}"));
+                add("nats-claim", function, format!("`{function}`: {why}"));
             }
             let entries = book.entries.iter().filter_map(|number| self.entries.get(number));
-            for entry in entries.filter(|_| book.takes_work) {
-                let rules = &entry.wanted.rules;
-                if entry.wanted.is_mute {
-                    let text = format!(
-                        "`{function}`: nothing is published to `result` and `dead_letters` of `[[nats]]`, because its author may not \
-                         operate every function, and a message may run each of them"
-                    );
-                    add("nats-stream", function.to_string(), text);
-                }
-                match &entry.state {
-                    Some(EntryState::Gone(why) | EntryState::Ready { problem: Some(why), .. }) => {
-                        add("nats-stream", function.to_string(), format!("`{function}`: {why}"));
-                    }
-                    Some(EntryState::Stalled) => {
-                        let text = format!(
-                            "`{function}`: the server answers, but says nothing about the messages of `{}` that were asked for",
-                            rules.consumer
-                        );
-                        add("nats-stalled", function.to_string(), text);
-                    }
-                    Some(EntryState::Ready { problem: None, .. }) | None => {}
-                }
-                if let Some(time) = self.connection.usual_round_trip()
-                    && rules.claims()
-                    && rules.stream.is_some()
-                    && time > rules.ack_wait / SLOW_PART
-                {
-                    let text = format!(
-                        "`{function}`: the server takes {} for an answer, more than a sixth of `ack_wait` ({}): attempts may be \
-                         ended because signs of life come too late",
-                        print_duration(time),
-                        print_duration(rules.ack_wait),
-                    );
-                    add("nats-slow", function.to_string(), text);
-                }
+            let entries = entries.filter(|_| book.takes_work);
+            for (code, why) in entries.flat_map(|entry| self.problems_of(entry)) {
+                add(code, function, format!("`{function}`: {why}"));
             }
         }
         let mut entries = self.entries.values().filter(|entry| self.takes_work(&entry.function));
         let has_lease = |entry: &EntryBook| entry.wanted.rules.stream.is_some() && entry.wanted.rules.lease().is_some();
         if !self.has_fence && entries.any(has_lease) {
-            add("nats-fence", String::new(), OLD_SPAWNER.to_owned());
+            problems.push(NatsProblem::new("nats-fence", String::new(), OLD_SPAWNER.to_owned()));
+        }
+        problems
+    }
+
+    /// Returns the problems of an entry: codes and texts.
+    fn problems_of(&self, entry: &EntryBook) -> Vec<(&'static str, String)> {
+        let (rules, mut problems) = (&entry.wanted.rules, Vec::new());
+        if entry.wanted.is_mute {
+            problems.push(("nats-stream", MUTE.to_owned()));
+        }
+        match &entry.state {
+            Some(EntryState::Gone(why) | EntryState::Ready { problem: Some(why), .. }) => {
+                problems.push(("nats-stream", why.clone()));
+            }
+            Some(EntryState::Stalled) => {
+                let consumer = &rules.consumer;
+                let why = format!(
+                    "the server answers, but says nothing about the messages of `{consumer}` that were asked for"
+                );
+                problems.push(("nats-stalled", why));
+            }
+            Some(EntryState::Ready { problem: None, .. }) | None => {}
+        }
+        if let Some(time) = self.connection.usual_round_trip()
+            && rules.claims()
+            && rules.stream.is_some()
+            && time > rules.ack_wait / SLOW_PART
+        {
+            let why = format!(
+                "the server takes {} for an answer, more than a sixth of `ack_wait` ({}): attempts may be \
+                 ended because signs of life come too late",
+                print_duration(time),
+                print_duration(rules.ack_wait),
+            );
+            problems.push(("nats-slow", why));
         }
         problems
     }
@@ -132,10 +144,6 @@ impl Messages {
              or end them with `fndctl cancel`",
             names.join(", ")
         );
-        Some(NatsProblem {
-            code: "nats-down",
-            about: String::new(),
-            text,
-        })
+        Some(NatsProblem::new("nats-down", String::new(), text))
     }
 }

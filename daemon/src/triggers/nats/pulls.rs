@@ -63,14 +63,11 @@ impl Messages {
             return;
         };
         book.group = group.map(Into::into);
+        let (numbers, first) = (book.entries.clone(), book.first);
         let others = self.undecided_of_others(now, function);
         if let Some(at) = others.until {
             self.ask_again_at = Some(self.ask_again_at.map_or(at, |known| known.min(at)));
         }
-        let Some(book) = self.functions.get(function) else {
-            return;
-        };
-        let numbers = book.entries.clone();
         let known = numbers
             .iter()
             .filter_map(|number| Some((*number, self.entries.get(number)?)));
@@ -84,7 +81,7 @@ impl Messages {
             node: room.node.saturating_sub(pending + others.on_node),
             ..room
         };
-        let more = to_ask_for(room, &only, book.first);
+        let more = to_ask_for(room, &only, first);
         if more.iter().all(|count| *count == 0) {
             return;
         }
@@ -104,37 +101,29 @@ impl Messages {
     fn undecided_of_others(&self, now: Duration, function: &FunctionName) -> Undecided {
         let group_of = |function: &FunctionName| self.functions.get(function)?.group.as_deref();
         let own_group = group_of(function);
+        let asks = |entry: &&EntryBook| entry.wanted.rules.claims() && entry.asked > 0;
+        let asked = self.entries.values().filter(asks).map(|entry| {
+            let until = entry.asked_at.saturating_add(COMES_SOON);
+            (&entry.function, entry.asked, Some(until))
+        });
+        let asked = asked.filter(|(_, _, until)| *until > Some(now));
+        let pending = self.deliveries.values().filter_map(|pending| {
+            let entry = self.entries.get(&pending.message.entry)?;
+            Some((&entry.function, 1, None))
+        });
+        let storing = |message: &&OpenMessage| matches!(message.stage, MessageStage::Storing);
+        let storing = self.open.values().filter(storing);
+        let storing = storing.map(|message| (&message.function, 1, None));
+        let undecided = asked.chain(pending).chain(storing);
         let mut all = Undecided::default();
-        let mut add = |other: &FunctionName, count: usize| {
+        for (other, count, until) in undecided.filter(|(other, ..)| *other != function) {
             all.on_node += count;
             if own_group.is_some() && group_of(other) == own_group {
                 all.in_group += count;
             }
-        };
-        let others = |other: &FunctionName| other != function;
-        let entries = self.entries.values().filter(|entry| others(&entry.function));
-        let mut until = None;
-        for entry in entries.filter(|entry| entry.wanted.rules.claims() && entry.asked > 0) {
-            let at = entry.asked_at.saturating_add(COMES_SOON);
-            if at > now {
-                add(&entry.function, entry.asked);
-                until = Some(until.map_or(at, |known: Duration| known.min(at)));
-            }
+            all.until = all.until.into_iter().chain(until).min();
         }
-        for pending in self.deliveries.values() {
-            if let Some(entry) = self.entries.get(&pending.message.entry)
-                && others(&entry.function)
-            {
-                add(&entry.function, 1);
-            }
-        }
-        let storing = |message: &&OpenMessage| matches!(message.stage, MessageStage::Storing);
-        for message in self.open.values().filter(storing) {
-            if others(&message.function) {
-                add(&message.function, 1);
-            }
-        }
-        Undecided { until, ..all }
+        all
     }
 
     /// Takes whether fnd drains. Messages that have not begun are given back, so that another node can run them.

@@ -10,18 +10,23 @@
 
 use super::beats::ms;
 use super::books::{ClaimPurpose, KnownClaim, MessageStage, OpenMessage, Question};
+use super::fact::{FoundKey, KeyAnswer, WriteAnswer, WriteRefused};
 use super::{MessageEffect, Messages};
 use fnd_core::records::InvocationRecord;
 use fnd_core::run::{Event, Now};
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
+use fnd_core::triggers::nats::memory::MessageMemory;
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The pause before a claim is tried again without a connection, or which the server has refused to write.
-pub(super) const AWAY: Duration = Duration::from_secs(5);
+const AWAY: Duration = Duration::from_secs(5);
 /// The pause before a claim is tried again that could not be written.
 pub(super) const PUT_OFF: Duration = Duration::from_secs(1);
+
+/// The pause if the claim cannot be read: a newer fnd may hold it.
+const UNREADABLE: Duration = Duration::from_secs(60);
 
 /// An attempt that begins no later than this after its claim has the limit of the claim: less than clocks may differ by.
 const LATE_MS: u64 = 1000;
@@ -40,6 +45,27 @@ fn new_claim(node: &str, id: InvocationId, message: &OpenMessage) -> ClaimRecord
         limit: ClaimLimit::Person,
         stream: message.mark.place.stream.to_string(),
         sequence: message.mark.place.sequence,
+    }
+}
+
+/// The claim on the message of an invocation, as the register has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FoundClaim {
+    Absent,
+    /// It is this node's, for the same invocation.
+    Own(ClaimRecord, u64),
+    /// Another invocation has it; with its node.
+    Other(String),
+    Unreadable(String),
+}
+
+/// Says whose a claim is that was read.
+pub(super) fn found_claim(found: Option<&FoundKey>, (node, id): (&str, InvocationId)) -> FoundClaim {
+    let Some(found) = found else { return FoundClaim::Absent };
+    match ClaimRecord::read(&found.value) {
+        Err(why) => FoundClaim::Unreadable(why),
+        Ok(claim) if claim.node == node && claim.invocation == id => FoundClaim::Own(claim, found.revision),
+        Ok(claim) => FoundClaim::Other(claim.node),
     }
 }
 
@@ -70,7 +96,6 @@ impl Messages {
         };
         // Its deadline and its grace period will be those of the manifest as it is now.
         (message.lease, message.adopts) = (rules.lease(), None);
-        message.is_leased = message.lease.is_some();
         message.rules = Some(rules);
         #[cfg(feature = "simulate")]
         if fnd_core::mutants::Mutant::StartBeforeRegister.is_on() {
@@ -83,13 +108,20 @@ impl Messages {
 
     /// Says that an invocation is to be claimed again later.
     pub(super) fn put_off(&mut self, id: InvocationId, pause: Duration) {
-        self.unlease(id);
+        self.lease.ended(id);
         if let Some(message) = self.open.get_mut(&id)
             && matches!(message.stage, MessageStage::Claiming(_))
         {
             message.stage = MessageStage::Open;
         }
         self.out.push(MessageEffect::Event(Event::ClaimPutOff { id, pause }));
+    }
+
+    /// Says the same of a claim for which an attempt waits: each claim of the supervisor has an answer.
+    fn put_off_attempt(&mut self, (id, purpose): (InvocationId, ClaimPurpose), pause: Duration) {
+        if purpose == ClaimPurpose::Begin {
+            self.put_off(id, pause);
+        }
     }
 
     /// Writes the claim, or reads it first.
@@ -143,16 +175,11 @@ impl Messages {
             (ClaimPurpose::Keep, _) => base.kept(limit),
         };
         let wanted = ClaimRecord {
-            process: self.name.process(),
+            process: self.name.process,
             ..wanted
         };
         let value = wanted.bytes();
-        let question = Question::WriteClaim {
-            id,
-            purpose,
-            key: Arc::clone(&key),
-            wanted: Box::new(wanted),
-        };
+        let question = Question::WriteClaim((id, purpose, Arc::clone(&key)), Box::new(wanted));
         self.ask_to_write(question, key, value, replaces);
     }
 
@@ -165,31 +192,158 @@ impl Messages {
         };
         matches!(claim.limit, ClaimLimit::Until(promised_ms) if promised_ms.saturating_add(LATE_MS) < ends_ms)
     }
+
+    /// Takes the answer to a write of a claim.
+    pub(super) fn claim_is_written(
+        &mut self,
+        now: Now,
+        (id, purpose, key): (InvocationId, ClaimPurpose, Arc<str>),
+        wanted: ClaimRecord,
+        result: WriteAnswer,
+    ) {
+        let Some(message) = self.open.get_mut(&id) else {
+            return self.claimed_too_late(now, (id, purpose, key), &wanted, &result);
+        };
+        match result {
+            Ok(revision) => self.claim_is_known(now, (id, purpose), (wanted, revision)),
+            // The refused write did not change the claim, so reading the claim again would show nothing new. An immediate second
+            // write would be refused again for as long as the bucket is full.
+            Err(WriteRefused::Refused(why)) => {
+                self.claim_is_bad(now, (id, purpose), (&format!(" cannot be written: {why}"), AWAY));
+            }
+            Err(refused @ (WriteRefused::Conflict | WriteRefused::Unknown(_))) => {
+                message.claim = KnownClaim::Unknown;
+                if refused == WriteRefused::Conflict && purpose == ClaimPurpose::Begin {
+                    self.count(id, |counters| counters.claims_refused += 1);
+                }
+                self.write_claim(now, id, purpose);
+            }
+        }
+    }
+
+    /// Takes a claim that this node has, and goes on with what it was wanted for.
+    fn claim_is_known(&mut self, now: Now, (id, purpose): (InvocationId, ClaimPurpose), claim: (ClaimRecord, u64)) {
+        let keep_at = self.keep_at(now);
+        let Some(message) = self.open.get_mut(&id) else { return };
+        let (revision, limit) = (claim.1, claim.0.limit);
+        message.claim = KnownClaim::Written(claim.0, revision);
+        message.mark.revision = Some(revision);
+        (message.is_asking, message.keep_at) = (false, keep_at);
+        match (purpose, std::mem::replace(&mut message.stage, MessageStage::Open)) {
+            (ClaimPurpose::Begin, MessageStage::Claiming(record)) => {
+                self.out.push(MessageEffect::Claim(record, revision));
+            }
+            (_, MessageStage::Ending) => {
+                message.stage = MessageStage::Ending;
+                message.outcome.counts();
+                // If it was to begin, it was cancelled meanwhile.
+                self.put_off_attempt((id, purpose), PUT_OFF);
+                self.go_on(now, id);
+            }
+            (_, stage) => {
+                message.stage = stage;
+                let memory = MessageMemory::Claimed { id, revision };
+                self.out.push(MessageEffect::Store(memory));
+                self.put_off_attempt((id, purpose), PUT_OFF);
+                self.adopt_attempt(now, id, limit);
+            }
+        }
+    }
+
+    /// Takes the answer to a question for a claim.
+    pub(super) fn claim_is_read(&mut self, now: Now, (id, purpose): (InvocationId, ClaimPurpose), result: KeyAnswer) {
+        let (Some(node), Some(message)) = (&self.node, self.open.get_mut(&id)) else {
+            return self.put_off_attempt((id, purpose), PUT_OFF);
+        };
+        message.is_asking = false;
+        let Ok(found) = result else {
+            return self.claim_failed(now, (id, purpose), PUT_OFF);
+        };
+        match found_claim(found.as_ref(), (&node.name, id)) {
+            // The work has ended here once: the history is older than that, from a backup or on a disk that was set back.
+            // An end that is about to be told is another matter: the fnd before this one has told it already.
+            FoundClaim::Own(claim, _)
+                if claim.is_final()
+                    && match purpose {
+                        ClaimPurpose::Begin => true,
+                        ClaimPurpose::Keep => !message.is_ending(),
+                        ClaimPurpose::End => false,
+                    } =>
+            {
+                self.is_elsewhere(id, purpose, claim.node);
+            }
+            // Also if the claim already says all that: an attempt that begins now has its limit from now on, and the server may have
+            // been away since.
+            FoundClaim::Own(claim, revision) => {
+                message.claim = KnownClaim::Written(claim, revision);
+                self.write_claim(now, id, purpose);
+            }
+            FoundClaim::Absent => {
+                message.claim = KnownClaim::None;
+                self.write_claim(now, id, purpose);
+            }
+            FoundClaim::Other(node) => self.is_elsewhere(id, purpose, node),
+            FoundClaim::Unreadable(why) => {
+                self.claim_is_bad(now, (id, purpose), (&format!(": {why}"), UNREADABLE));
+            }
+        }
+    }
+
+    /// Reports that the claim on a message cannot be used, and tries again after the pause.
+    fn claim_is_bad(&mut self, now: Now, (id, purpose): (InvocationId, ClaimPurpose), (why, pause): (&str, Duration)) {
+        let Some(message) = self.open.get_mut(&id) else { return };
+        message.is_asking = false;
+        let (sequence, function) = (message.mark.place.sequence, &message.function);
+        let text = format!("the claim on message {sequence} of `{function}`{why}");
+        self.bad_claim = Some((text, now.mono));
+        self.out.push(MessageEffect::Changed);
+        self.claim_failed(now, (id, purpose), pause);
+    }
+
+    /// Tries again later.
+    fn claim_failed(&mut self, now: Now, (id, purpose): (InvocationId, ClaimPurpose), pause: Duration) {
+        self.put_off_attempt((id, purpose), pause);
+        if let Some(message) = self.open.get_mut(&id).filter(|message| message.is_ending()) {
+            message.again_at = Some(now.mono.saturating_add(pause));
+        }
+        self.schedule(id);
+    }
+
+    /// Another node goes on with the message, or this one has ended it before.
+    fn is_elsewhere(&mut self, id: InvocationId, purpose: ClaimPurpose, node: String) {
+        if let Some(message) = self.open.get_mut(&id) {
+            message.claim = KnownClaim::Unknown;
+        }
+        let node: Box<str> = node.into();
+        if self.open.get(&id).is_some_and(OpenMessage::is_ending) {
+            self.out.push(MessageEffect::Supersede(id, node));
+            self.forget(id);
+        } else {
+            // While an attempt runs nothing follows: its end shows the same again.
+            self.out.push(MessageEffect::Event(Event::Superseded { id, node }));
+        }
+        self.put_off_attempt((id, purpose), PUT_OFF);
+    }
+
+    /// The message was given back while its claim was on its way.
+    fn claimed_too_late(
+        &mut self,
+        now: Now,
+        (id, purpose, key): (InvocationId, ClaimPurpose, Arc<str>),
+        wanted: &ClaimRecord,
+        result: &WriteAnswer,
+    ) {
+        if purpose != ClaimPurpose::Begin {
+            return;
+        }
+        match result {
+            Ok(revision) => self.let_go(now, (key, id), (wanted, *revision)),
+            Err(WriteRefused::Unknown(_)) => self.forsake(key, id),
+            Err(WriteRefused::Conflict | WriteRefused::Refused(_)) => {}
+        }
+        self.put_off(id, PUT_OFF);
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::tests::{at, function, mark, open_message};
-    use super::*;
-
-    const ID: InvocationId = InvocationId(1);
-
-    #[test]
-    fn a_new_claim_counts_no_attempt() {
-        let new = new_claim("vm1", ID, &OpenMessage::new(function("f"), mark("a", 7)));
-        assert_eq!((new.sequence, new.attempts, new.node.as_str()), (7, 0, "vm1"));
-    }
-
-    #[test]
-    fn a_claim_is_put_off_without_a_connection() {
-        let mut messages = open_message(ID);
-        messages.disconnected(at(1), "away".to_owned());
-        messages.take_effects();
-        messages.put_off(ID, PUT_OFF);
-        let effects = messages.take_effects();
-        assert!(matches!(
-            effects[..],
-            [MessageEffect::Event(Event::ClaimPutOff { id: ID, .. })]
-        ));
-    }
-}
+mod tests;

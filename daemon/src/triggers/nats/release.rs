@@ -1,10 +1,9 @@
 //! Requests of callers to the connection: to end a claim, and to publish a message. Each request is answered once, by a channel.
 
 use super::Messages;
-use super::books::{Question, ReleaseAnswer};
-use super::fact::{FoundKey, StoredAt, WriteRefused};
+use super::books::{ClaimSearch, Question, ReleaseAnswer};
+use super::fact::{PublishFailed, ReleaseFailed, StoredAt, WriteAnswer, WriteRefused};
 use super::request::{NatsRequest, OutgoingMessage};
-use super::search::ClaimSearch;
 use fnd_core::api::ReleasedClaim;
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
@@ -13,34 +12,6 @@ use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// Why a claim is not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ReleaseFailed {
-    /// There is no `[events.nats]`.
-    NotConfigured,
-    /// There is no such message, or no claim on it that has not ended.
-    Unknown,
-    /// This node has the message itself.
-    Here,
-    /// Nobody has to end it: another node takes the message over once this node was silent for so long.
-    EndsItself(String, Duration),
-    /// The claim has changed meanwhile: its holder is there.
-    Changed,
-    /// Whether it was ended is not known, and why.
-    Failed(String),
-}
-
-/// Why a message is not published.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PublishFailed {
-    /// There is no `[events.nats]`.
-    NotConfigured,
-    /// It is larger than the server takes: its bytes, and the most.
-    TooLarge(usize, usize),
-    /// No stream has confirmed it, and why. It may be stored all the same.
-    Failed(String),
-}
 
 /// Answers a caller, unless it has gone.
 pub(super) fn tell<T>(answer: oneshot::Sender<T>, result: T) {
@@ -155,63 +126,29 @@ impl Messages {
         answered
     }
 
-    /// Takes the answer to a publication.
-    pub(super) fn published(&mut self, now: Now, number: u64, result: Result<StoredAt, String>) {
-        let answer = match self.questions.remove(&number) {
-            Some(Question::Publish(answer)) => answer,
-            Some(Question::PublishEnd(id)) => return self.end_is_published(now, id, &result.map(drop)),
-            _ => return,
+    /// Takes the answer to the end of a claim.
+    pub(super) fn claim_is_ended(
+        &mut self,
+        released: ReleasedClaim,
+        seen: Option<(FunctionName, Arc<str>)>,
+        (answer, result): (ReleaseAnswer, WriteAnswer),
+    ) {
+        if let Some((function, ack)) = seen {
+            // A claim that has changed is not the one that was seen. One that could not be written is.
+            if matches!(result, Ok(_) | Err(WriteRefused::Conflict)) {
+                self.not_elsewhere(&function, released.sequence);
+            }
+            // It was given back until the claim ends. Nobody has to wait for that any more.
+            if result.is_ok() {
+                self.give_back(ack, GIVE_BACK_LEAST);
+            }
+        }
+        let result = match result {
+            Ok(_) => Ok(released),
+            Err(WriteRefused::Conflict) => Err(ReleaseFailed::Changed),
+            Err(WriteRefused::Refused(why) | WriteRefused::Unknown(why)) => Err(ReleaseFailed::Failed(why)),
         };
-        tell(answer, result.map_err(PublishFailed::Failed));
-    }
-
-    /// Takes the answer to a read.
-    pub(super) fn read(&mut self, now: Now, number: u64, result: Result<Option<FoundKey>, String>) {
-        match self.questions.remove(&number) {
-            Some(Question::ClaimOfDelivery(delivery)) => self.claim_of_delivery(now, delivery, result),
-            Some(Question::HolderOfDelivery(delivery, asked)) => {
-                self.holder_of_delivery(now, (delivery, asked), result);
-            }
-            Some(Question::SearchClaim(search, key)) => self.searched_claim_is_read(now, (search, key), result),
-            Some(Question::ReadClaim(id, purpose)) => self.claim_is_read(now, (id, purpose), result),
-            Some(Question::ReadForsaken(key)) => self.forsaken_is_read(now, key, result),
-            Some(Question::ReadNode(asked)) => self.node_is_read(now, asked, result),
-            _ => {}
-        }
-    }
-
-    /// Takes the answer to a write.
-    pub(super) fn written(&mut self, now: Now, number: u64, result: Result<u64, WriteRefused>) {
-        match self.questions.remove(&number) {
-            Some(Question::TakeOver(delivery, both)) => self.taken_over(now, delivery, *both, &result),
-            Some(Question::WriteClaim {
-                id,
-                purpose,
-                key,
-                wanted,
-            }) => self.claim_is_written(now, (id, purpose, key), *wanted, result),
-            Some(Question::EndForsaken(key)) => self.forsaken_is_ended(key, &result),
-            Some(Question::Renew(sent)) => self.node_is_written(now, sent, &result),
-            Some(Question::Release(released, seen, answer)) => {
-                if let Some((function, ack)) = seen {
-                    // A claim that has changed is not the one that was seen. One that could not be written is.
-                    if matches!(result, Ok(_) | Err(WriteRefused::Conflict)) {
-                        self.not_elsewhere(&function, released.sequence);
-                    }
-                    // It was given back until the claim ends. Nobody has to wait for that any more.
-                    if result.is_ok() {
-                        self.give_back(ack, GIVE_BACK_LEAST);
-                    }
-                }
-                let result = match result {
-                    Ok(_) => Ok(released),
-                    Err(WriteRefused::Conflict) => Err(ReleaseFailed::Changed),
-                    Err(WriteRefused::Refused(why) | WriteRefused::Unknown(why)) => Err(ReleaseFailed::Failed(why)),
-                };
-                tell(answer, result);
-            }
-            _ => {}
-        }
+        tell(answer, result);
     }
 }
 

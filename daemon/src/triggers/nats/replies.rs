@@ -3,7 +3,7 @@
 
 use super::fact::{DeliveredMessage, RequestedMessage};
 use super::request::{NatsRequest, OutgoingMessage};
-use super::submission::{payload, view};
+use super::submission::payload;
 use super::{MessageEffect, Messages};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
@@ -46,14 +46,14 @@ impl Messages {
             payload: request.payload,
         };
         drop(request.room); // `queue.max` bounds what waits from here on
-        let read = match message::read(&view(&message), entry.wanted.body_max) {
+        let read = match message::read(&message.view(), entry.wanted.body_max) {
             Ok(read) => read,
             Err(bad) => {
                 let problem = Problem::new(Code::Unprocessable, bad.to_string()).of(&function);
                 return self.reply(inbox, &function, failed(&problem));
             }
         };
-        if !read.holds(&view(&message), &entry.wanted.tests) {
+        if !read.holds(&message.view(), &entry.wanted.tests) {
             let detail = "`when` of the function does not hold for the request";
             let problem = Problem::new(Code::Unprocessable, detail).of(&function);
             return self.reply(inbox, &function, failed(&problem));

@@ -21,20 +21,10 @@ pub(crate) enum NatsRequest {
     /// Read a key of the bucket, as the leader of its stream has it.
     Read { number: u64, key: Arc<str> },
     /// Write a key of the bucket, if nobody else has written it.
-    Write {
-        number: u64,
-        key: Arc<str>,
-        value: Bytes,
-        /// The revision that it replaces; absent: there must be no such key.
-        replaces: Option<u64>,
-    },
+    Write(KeyWrite),
     /// Read a message of a stream, as the leader of the stream has it.
-    ReadMessage {
-        number: u64,
-        stream: Arc<str>,
-        /// The sequence of the message there.
-        sequence: u64,
-    },
+    /// The place is the stream, and the sequence of the message there.
+    ReadMessage { number: u64, place: (Arc<str>, u64) },
     /// Say something about a delivery. The server's answer is not waited for.
     Signal { ack: Arc<str>, signal: AckSignal },
     /// End a delivery, and wait until the server confirms that.
@@ -50,6 +40,17 @@ pub(crate) enum NatsRequest {
     Answer(OutgoingMessage),
     /// Close the connection and end the thread, once everything before is sent.
     Stop,
+}
+
+/// A key that is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KeyWrite {
+    /// The number of the request.
+    pub(crate) number: u64,
+    pub(crate) key: Arc<str>,
+    pub(crate) value: Bytes,
+    /// The revision that it replaces; absent: there must be no such key.
+    pub(crate) replaces: Option<u64>,
 }
 
 /// The answer to the server about a delivery.
@@ -72,6 +73,15 @@ pub(crate) struct OutgoingMessage {
 }
 
 impl OutgoingMessage {
+    /// Returns a message without headers.
+    pub(crate) fn plain(subject: impl Into<Arc<str>>, payload: impl Into<Bytes>) -> Self {
+        Self {
+            subject: subject.into(),
+            headers: Vec::new(),
+            payload: payload.into(),
+        }
+    }
+
     /// Returns its bytes as the server counts them. A server closes the connection on which too many of them come.
     pub(crate) fn size(&self) -> usize {
         // Each header is a line, behind one with the version of the protocol and before one that is empty.

@@ -7,24 +7,15 @@
 //! ```
 
 use super::Messages;
-use super::books::{Question, ReleaseAnswer};
-use super::fact::{FoundKey, FoundMessage};
-use super::release::{ReleaseFailed, ends_itself, tell};
+use super::books::{ClaimSearch, Question};
+use super::fact::{FoundMessage, KeyAnswer, MessageAnswer, ReleaseFailed};
+use super::release::{ends_itself, tell};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::ClaimRecord;
 use fnd_core::triggers::nats::claim_key::{MessageIdentity, claim_key};
 use fnd_core::triggers::nats::message::{self, BadMessage, NatsMessage, ReadMessage};
 use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
-
-/// A claim that is looked for.
-pub(super) struct ClaimSearch {
-    pub(super) function: FunctionName,
-    pub(super) sequence: u64,
-    /// The streams of the function that were not looked at yet, the next one last; each with `limits.body`.
-    pub(super) streams: Vec<(Arc<str>, u64)>,
-    pub(super) answer: ReleaseAnswer,
-}
 
 /// Returns the key of the claim on a message. It is the same one whether the function, or a version of it, takes the message or not.
 /// One that nobody can read has no identity but its place.
@@ -37,19 +28,11 @@ pub(super) fn key_of(
         Ok(read) => return claim_key(function, &read.identity(message)),
         Err(bad) => bad,
     };
+    let mut readable = *message;
     // Data above the limit is never parsed: then the headers say which message it is.
-    let readable = match bad {
-        BadMessage::TooLarge { .. } => NatsMessage {
-            payload: &[],
-            ..*message
-        },
-        BadMessage::LongHeaders { .. }
-        | BadMessage::Batch
-        | BadMessage::Event(_)
-        | BadMessage::Refused(_)
-        | BadMessage::Unreadable
-        | BadMessage::TooDeep(_) => *message,
-    };
+    if matches!(bad, BadMessage::TooLarge { .. }) {
+        readable.payload = &[];
+    }
     match message::read(&readable, u64::MAX) {
         Ok(read) => claim_key(function, &read.identity(&readable)),
         Err(_) => claim_key(function, &MessageIdentity::Place(message.place)),
@@ -94,22 +77,8 @@ impl Messages {
         self.ask_for_message(Question::SearchMessage(search), place);
     }
 
-    /// Takes the answer to a question for a message of a stream.
-    pub(super) fn message_read(&mut self, now: Now, number: u64, result: Result<Option<Box<FoundMessage>>, String>) {
-        match self.questions.remove(&number) {
-            Some(Question::OriginalOfDelivery(delivery)) => self.original_of_delivery(now, delivery, result),
-            Some(Question::SearchMessage(search)) => self.searched_message_is_read(search, result),
-            Some(Question::PlaceOfEnd(id)) => self.place_of_end(now, id, &result),
-            Some(Question::PlaceOfLife(id, since)) => self.place_of_life((id, since), &result),
-            _ => {}
-        }
-    }
-
-    fn searched_message_is_read(
-        &mut self,
-        mut search: Box<ClaimSearch>,
-        result: Result<Option<Box<FoundMessage>>, String>,
-    ) {
+    /// Takes the message that was looked for.
+    pub(super) fn searched_message_is_read(&mut self, mut search: Box<ClaimSearch>, result: MessageAnswer) {
         let body_max = search.streams.pop().map_or(0, |(_, body_max)| body_max);
         match result {
             Ok(Some(found)) => {
@@ -127,7 +96,7 @@ impl Messages {
         &mut self,
         now: Now,
         (search, key): (Box<ClaimSearch>, Arc<str>),
-        result: Result<Option<FoundKey>, String>,
+        result: KeyAnswer,
     ) {
         let found = match result {
             Ok(found) => found,
@@ -153,7 +122,6 @@ impl Messages {
 #[cfg(test)]
 mod tests {
     use super::super::request::NatsRequest;
-    use super::super::submission::view;
     use super::super::tests::{
         asked_for_key, at, claim, delivered, found, function, sent, serving, wanted_entry, wrote_claim,
     };
@@ -171,12 +139,7 @@ mod tests {
         let mut messages = serving(wanted_entry("f", "x"));
         let answered = messages.release(at(1), (&function("f"), 7));
         let requests = sent(&mut messages);
-        let [
-            NatsRequest::ReadMessage {
-                number, sequence: 7, ..
-            },
-        ] = requests[..]
-        else {
+        let [NatsRequest::ReadMessage { number, place: (_, 7) }] = requests[..] else {
             panic!("the message is read");
         };
         (messages, answered, number)
@@ -203,7 +166,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
             message.headers = headers.collect();
-            let view = view(&message);
+            let view = message.view();
             key_of(&function("f"), &view, &message::read(&view, max))
         };
         let event = [

@@ -2,13 +2,13 @@
 
 use super::node::NodeIdentity;
 use super::request::{ClaimBucket, NatsConnect};
-use crate::triggers::secrets::Secret;
+use crate::triggers::secrets::{Secret, named};
 use fnd_core::triggers::nats::claim_key::node_key;
 use fnd_core::triggers::nats::event::EventStream;
 use fnd_core::triggers::nats::server::objects::bucket_keeps;
 use fnd_manifest::function::nats::is_node;
 use fnd_manifest::settings::{EventSettings, NatsSettings};
-use fnd_wire::frame::{NAMED, SecretAsked};
+use fnd_wire::frame::SecretAsked;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -17,11 +17,7 @@ const NAMELESS: &str = "fnd";
 
 /// Returns the requests for the secret of `[events.nats]`.
 pub(crate) fn secret_of(nats: Option<&NatsSettings>) -> Option<SecretAsked> {
-    let name = nats?.credentials.as_ref()?;
-    Some(SecretAsked {
-        function: None,
-        name: format!("{NAMED}{name}"),
-    })
+    Some(named(nats?.credentials.as_ref()?))
 }
 
 /// Returns the stream through which the events of all nodes go; nothing: those of this node stay here.
@@ -102,6 +98,7 @@ fn credentials(secret: &Secret) -> Option<Zeroizing<String>> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use fnd_wire::frame::NAMED;
     use std::time::Duration;
 
     fn secret(lines: &[&str]) -> Secret {

@@ -1,5 +1,6 @@
 //! The request to run that a message becomes. Pure.
 
+use super::books::EntryBook;
 use super::fact::DeliveredMessage;
 use bytes::Bytes;
 use fnd_core::data::Data;
@@ -10,55 +11,33 @@ use fnd_core::records::{MessageMark, Payload};
 use fnd_core::run::{Overlap, Submit, TakenOver};
 use fnd_core::trace::Trace;
 use fnd_core::triggers::event::EventContent;
-use fnd_core::triggers::nats::message::{BadMessage, HEADERS_MAX, NatsMessage, ReadMessage};
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_core::triggers::nats::message::{BadMessage, HEADERS_MAX, ReadMessage};
+use fnd_wire::ids::InvocationId;
 
 /// Of a message that is larger than the function takes, so many bytes are kept.
 const TOO_LARGE_KEPT: usize = 64 << 10;
 
-/// Returns a message for its readers.
-pub(super) fn view(message: &DeliveredMessage) -> NatsMessage<'_> {
-    NatsMessage {
-        subject: &message.subject,
-        place: &message.place,
-        stored_ms: message.stored_ms,
-        headers: &message.headers,
-        payload: &message.payload,
-    }
-}
-
-/// A message that runs its function, or is kept as a dead letter.
-pub(super) struct DeliveredWork<'a> {
-    pub(super) id: InvocationId,
-    pub(super) function: FunctionName,
-    pub(super) message: &'a DeliveredMessage,
-    pub(super) read: &'a Result<ReadMessage, BadMessage>,
-    /// `limits.body`.
-    pub(super) body_max: u64,
-    /// Whether it replaces an older run.
-    pub(super) replaces: bool,
-    pub(super) mark: MessageMark,
-    pub(super) taken_over: Option<TakenOver>,
-}
-
-/// Returns the request. A message that cannot be read becomes one that never begins.
-pub(super) fn submission(work: DeliveredWork<'_>) -> Submit {
-    let payload = match work.read {
-        Ok(read) => payload(work.message, read),
-        Err(_) => unread_payload(work.message, work.body_max),
+/// Returns the request to run a message, or to keep it as a dead letter. A message that cannot be read becomes one that never begins.
+pub(super) fn submission(
+    id: InvocationId,
+    entry: &EntryBook,
+    (message, read): (&DeliveredMessage, &Result<ReadMessage, BadMessage>),
+    mark: MessageMark,
+    taken_over: Option<TakenOver>,
+) -> Submit {
+    let payload = match read {
+        Ok(read) => payload(message, read),
+        Err(_) => unread_payload(message, entry.wanted.body_max),
     };
+    let bad = read.as_ref().err();
     Submit {
         payload,
         // Messages wait, whatever the policy of the function is, unless a newer one is worth more than an older one.
-        overlap: (!work.replaces).then_some(Overlap::Queue),
-        skipped: work
-            .read
-            .as_ref()
-            .err()
-            .map(|bad| (Reason::Input, bad.to_string().into())),
-        message: Some(Box::new(work.mark)),
-        taken_over: work.taken_over.map(Box::new),
-        ..Submit::new(work.id, work.function, Trigger::Nats)
+        overlap: (!entry.wanted.replaces).then_some(Overlap::Queue),
+        skipped: bad.map(|bad| (Reason::Input, bad.to_string().into())),
+        message: Some(Box::new(mark)),
+        taken_over: taken_over.map(Box::new),
+        ..Submit::new(id, entry.function.clone(), Trigger::Nats)
     }
 }
 
@@ -94,7 +73,7 @@ fn unread_payload(message: &DeliveredMessage, body_max: u64) -> Payload {
 }
 
 fn has_long_headers(message: &DeliveredMessage) -> bool {
-    view(message).header_size() > HEADERS_MAX
+    message.view().header_size() > HEADERS_MAX
 }
 
 fn data(bytes: &Bytes) -> Data {
@@ -141,32 +120,25 @@ fn trace(message: &DeliveredMessage, read: &ReadMessage) -> Option<Trace> {
 
 /// Returns the values of a header, joined by commas; `name` is in lower case.
 fn header(message: &DeliveredMessage, name: &str) -> Option<String> {
-    let headers = view(message).headers.iter();
-    let values: Vec<&str> = headers
-        .filter(|(found, _)| found.eq_ignore_ascii_case(name))
-        .map(|(_, value)| value.trim())
-        .collect();
+    let values: Vec<&str> = message.view().values(name).map(str::trim).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{delivered, function, mark};
+    use super::super::tests::{delivered, function, mark, wanted_entry};
+    use super::super::wanted::WantedEntry;
     use super::*;
     use fnd_core::triggers::nats::message::{self, SubscribedEvent};
 
     fn submitted(message: &DeliveredMessage, body_max: u64) -> Submit {
-        let read = message::read(&view(message), body_max);
-        submission(DeliveredWork {
-            id: InvocationId(1),
-            function: function("f"),
-            message,
-            read: &read,
+        let read = message::read(&message.view(), body_max);
+        let wanted = WantedEntry {
             body_max,
-            replaces: false,
-            mark: mark("ORDERS", 7),
-            taken_over: None,
-        })
+            ..wanted_entry("f", "x")
+        };
+        let entry = EntryBook::new(function("f"), wanted);
+        submission(InvocationId(1), &entry, (message, &read), mark("ORDERS", 7), None)
     }
 
     fn bytes(submit: &Submit) -> Vec<u8> {
@@ -204,7 +176,7 @@ mod tests {
         ] {
             message.headers.push((format!("ce-{name}"), value.to_owned()));
         }
-        let mut read = message::read(&view(&message), 100).unwrap();
+        let mut read = message::read(&message.view(), 100).unwrap();
         let cause = |read: &ReadMessage| payload(&message, read).cause.unwrap();
         assert!(matches!(&*cause(&read), Cause::Nats(_)));
         read.subscribed = Some(SubscribedEvent {

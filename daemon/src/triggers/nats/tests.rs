@@ -1,10 +1,13 @@
 //! Helpers for the tests of the part's files.
 
 use super::books::{MessageStage, OpenMessage};
-use super::fact::{ConnectedServer, ConsumerFigures, DeliveredMessage, EntryState, FoundKey};
+use super::fact::{
+    ConnectedServer, ConsumerFigures, DeliveredMessage, EntryState, FoundKey, FoundMessage, NatsAnswer, NatsFact,
+    SettleFailed, StoredAt, WriteRefused,
+};
 use super::node::{NodeIdentity, NodeKey};
 use super::outgoing::EndTargets;
-use super::request::{ClaimBucket, NatsConnect, NatsRequest};
+use super::request::{ClaimBucket, KeyWrite, NatsConnect, NatsRequest};
 use super::wanted::{WantedEntry, WantedMessages};
 use super::{MessageEffect, Messages};
 use fnd_core::records::outcome::{Reason, Trigger};
@@ -17,6 +20,34 @@ use fnd_manifest::function::nats::AckMode;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Questions to the part, and answers of the thread to the request with a number.
+impl Messages {
+    /// Says whether the message of an invocation is in the books.
+    pub(super) fn has(&self, id: InvocationId) -> bool {
+        self.open.contains_key(&id)
+    }
+
+    pub(super) fn read(&mut self, now: Now, number: u64, result: Result<Option<FoundKey>, String>) {
+        self.answered_by_server(now, number, NatsAnswer::Key(result));
+    }
+
+    pub(super) fn message_read(&mut self, now: Now, number: u64, result: Result<Option<Box<FoundMessage>>, String>) {
+        self.answered_by_server(now, number, NatsAnswer::Message(result));
+    }
+
+    pub(super) fn written(&mut self, now: Now, number: u64, result: Result<u64, WriteRefused>) {
+        self.answered_by_server(now, number, NatsAnswer::Written(result));
+    }
+
+    pub(super) fn settled(&mut self, now: Now, number: u64, result: &Result<(), SettleFailed>) {
+        self.answered_by_server(now, number, NatsAnswer::Settled(result.clone()));
+    }
+
+    pub(super) fn published(&mut self, now: Now, number: u64, result: Result<StoredAt, String>) {
+        self.answered_by_server(now, number, NatsAnswer::Published(result));
+    }
+}
 
 /// A time of both clocks.
 pub(super) fn at(seconds: u64) -> Now {
@@ -241,6 +272,12 @@ pub(super) fn ready() -> EntryState {
     }
 }
 
+/// Says that the consumer of an entry is ready.
+pub(super) fn entry_is_ready(messages: &mut Messages, entry: u32) {
+    let state = ready();
+    messages.fact(at(0), NatsFact::Entry { entry, state }, InvocationId(1));
+}
+
 /// Returns the figures of a consumer that was made at 1 and has nothing to do.
 pub(super) fn figures() -> ConsumerFigures {
     ConsumerFigures {
@@ -307,12 +344,12 @@ pub(super) fn wrote_claim(messages: &mut Messages, expected: Option<u64>) -> (u6
     let requests = sent(messages);
     match &requests[..] {
         [
-            NatsRequest::Write {
+            NatsRequest::Write(KeyWrite {
                 number,
                 value,
                 replaces,
                 ..
-            },
+            }),
         ] if *replaces == expected => (*number, ClaimRecord::read(value).unwrap()),
         _ => panic!("a claim is written in place of {expected:?}"),
     }

@@ -62,9 +62,9 @@ impl Messages {
         let rules = &entry.wanted.rules;
         let is_streamed = rules.stream.is_some();
         // Restored messages belong to the entry with their stream and their consumer.
-        let here = self.open.values();
-        let here = here.filter(|message| message.entry == Some(number) && message.takes_place());
-        let leases = here.clone().filter(|message| message.is_leased).count();
+        let here = self.open.iter();
+        let here = here.filter(|(_, message)| message.entry == Some(number) && message.takes_place());
+        let leases = here.clone().filter(|(id, _)| self.lease.has(**id)).count();
         let (state, error) = state_of(book.takes_work && !self.is_draining, self.connection.is_ready(), entry);
         NatsTriggerView {
             function: function.clone(),
@@ -76,7 +76,7 @@ impl Messages {
             here: here.count() as u64,
             redelivered: entry.figures.map(|figures| figures.redelivered),
             leases: leases as u64,
-            leases_lost: book.counters.leases_lost,
+            leases_lost: self.counters_of(function).leases_lost,
             error: error.or_else(|| self.waits_for_person(function).filter(|_| is_streamed)),
         }
     }
@@ -89,14 +89,14 @@ impl Messages {
             let pending: Vec<u64> = entries
                 .filter_map(|entry| Some(entry.figures.as_ref()?.pending))
                 .collect();
-            let here = self.open.values();
-            let here = here.filter(|message| message.function == *function && message.takes_place());
+            let here = self.open.iter();
+            let here = here.filter(|(_, message)| message.function == *function && message.takes_place());
             FunctionFigures {
                 function: function.clone(),
                 pending: (!pending.is_empty()).then(|| pending.iter().sum()),
                 here: here.clone().count() as u64,
-                leases: here.filter(|message| message.is_leased).count() as u64,
-                counters: book.counters,
+                leases: here.filter(|(id, _)| self.lease.has(**id)).count() as u64,
+                counters: self.counters_of(function),
             }
         });
         Some(NatsFigures {

@@ -3,7 +3,6 @@
 
 use super::fact::DeliveredMessage;
 use super::outgoing::EndTargets;
-use super::submission::view;
 use fnd_core::lifecycle::installed_version::ServingVersion;
 use fnd_core::places::conditions::Test;
 use fnd_core::triggers::event::subscription::Subscriptions;
@@ -114,26 +113,21 @@ impl WantedEntry {
     /// Returns the entry for all events that a function wants; nothing if it wants none.
     fn of_events(function: &FunctionName, manifest: &Manifest, stream: &EventStream) -> Option<Self> {
         let entries = manifest.event.clone();
-        let body_max = manifest.limits.body;
         let rules = NatsRules::of_events(function, &entries, stream, FunctionLimits::from(manifest));
         (!entries.is_empty()).then(|| Self {
             rules: Arc::new(rules),
-            when: Vec::new(),
-            tests: Vec::new(),
-            body_max,
-            replaces: manifest.queue.overlap == OverlapKey::Replace,
-            targets: EndTargets::default(),
-            is_mute: false,
             events: Some(WantedEvents {
-                table: Subscriptions::new([(function.clone(), &entries[..], body_max)]),
+                table: Subscriptions::new([(function.clone(), &entries[..], manifest.limits.body)]),
                 entries,
             }),
+            // Such an entry has no conditions of its own and publishes nothing.
+            ..Self::of(function, (manifest, &NatsTrigger::default()), true)
         })
     }
 
     /// Reads a message. Nothing: the function does not want it.
     pub(super) fn read(&self, message: &DeliveredMessage) -> Option<Result<ReadMessage, BadMessage>> {
-        let view = view(message);
+        let view = message.view();
         if let Some(events) = &self.events {
             return event::read(&view, &events.table);
         }

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 /// The time of an alarm that waits for no slot, seconds since 1970: the year 2242. The kernel takes times up to 2262.
 const FAR_AWAY_S: i64 = 8_600_000_000;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Alarm {
     /// Absent where a simulation rings the alarm.
     timer: Option<AsyncFd<OwnedFd>>,
@@ -38,8 +38,7 @@ impl Alarm {
         let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
         let alarm = Self {
             timer: Some(crate::descriptors::watch(timer, Interest::READABLE)?),
-            at: Cell::new(None),
-            clock_set: Notify::new(),
+            ..Self::default()
         };
         alarm.set_timer(None);
         Ok(alarm)
@@ -48,11 +47,7 @@ impl Alarm {
     /// Returns an alarm that does not ring by itself.
     #[cfg(any(test, feature = "simulate"))]
     pub(crate) fn silent() -> Self {
-        Self {
-            timer: None,
-            at: Cell::new(None),
-            clock_set: Notify::new(),
-        }
+        Self::default()
     }
 
     /// Returns the time that is set, Unix milliseconds.
@@ -102,21 +97,17 @@ impl Alarm {
 
     /// Waits until the alarm rings. Cancel-safe: a ring is taken or stays.
     pub(crate) async fn rings(&self) -> AlarmCause {
-        tokio::select! {
+        let cause = tokio::select! {
             // Cancel-safe: nothing is taken before it returns.
             ring = self.timer_rings() => ring,
             // Cancel-safe: a notification is kept until a task waits for it.
-            () = self.clock_set.notified() => {
-                // So that `set` sets the timer again, even to the time that it has.
-                self.at.set(None);
-                AlarmCause::ClockSet
-            }
+            () = self.clock_set.notified() => AlarmCause::ClockSet,
             // Cancel-safe: the next call begins with the clock as it is then; `due` is asked after each ring.
-            () = stepped_by_a_test() => {
-                self.at.set(None);
-                AlarmCause::ClockSet
-            }
-        }
+            () = stepped_by_a_test() => AlarmCause::ClockSet,
+        };
+        // So that `set` sets the timer again, even to the time that it has.
+        self.at.set(None);
+        cause
     }
 
     async fn timer_rings(&self) -> AlarmCause {
@@ -128,14 +119,8 @@ impl Alarm {
             let mut count = [0; 8];
             let read = rustix::io::read(timer, &mut count);
             match (ready, read) {
-                (_, Ok(_)) => {
-                    self.at.set(None);
-                    return AlarmCause::Due;
-                }
-                (_, Err(Errno::CANCELED)) => {
-                    self.at.set(None);
-                    return AlarmCause::ClockSet;
-                }
+                (_, Ok(_)) => return AlarmCause::Due,
+                (_, Err(Errno::CANCELED)) => return AlarmCause::ClockSet,
                 (Ok(mut ready), Err(_)) => ready.clear_ready(),
                 // The runtime ends.
                 (Err(_), Err(_)) => std::future::pending().await,

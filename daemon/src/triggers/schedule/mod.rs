@@ -14,7 +14,7 @@ use crate::input::AlarmCause;
 use crate::ledger::StoredSchedules;
 use fnd_core::api::{ScheduleState, ScheduleView};
 use fnd_core::instant;
-use fnd_core::lifecycle::rules::overlap;
+use fnd_core::lifecycle::manifest_rules::overlap;
 use fnd_core::records::LastSlot;
 use fnd_core::records::Payload;
 use fnd_core::records::cause::{Cause, CauseSlots};
@@ -182,31 +182,22 @@ pub(crate) fn submission(
     occurrence: Occurrence,
     new_submit: impl FnOnce(FunctionName, Trigger) -> Submit,
 ) -> Option<Submit> {
-    let Occurrence {
-        function,
-        run,
-        missed,
-        mark,
-        overlap: rule,
-        data,
-        dead_letters,
-        ..
-    } = occurrence;
-    let span = missed.or(run)?;
+    let missed = occurrence.missed;
+    let span = missed.or(occurrence.run)?;
     let slots = CauseSlots::new(span.first_ms, span.last_ms, span.count);
     let payload = Payload {
-        content_type: data.as_ref().map(|_| "application/json".into()),
-        data,
+        content_type: occurrence.data.as_ref().map(|_| "application/json".into()),
+        data: occurrence.data,
         cause: Some(Cause::Schedule(slots).into()),
         ..Payload::default()
     };
     Some(Submit {
         payload,
-        overlap: Some(overlap(rule)),
-        asks_dead_letter: dead_letters,
+        overlap: Some(overlap(occurrence.overlap)),
+        asks_dead_letter: occurrence.dead_letters,
         skipped: missed.map(|span| (Reason::Skipped(Skip::Missed), missed_why(&span).into())),
-        mark: Some(mark),
-        ..new_submit(function, Trigger::Schedule)
+        mark: Some(occurrence.mark),
+        ..new_submit(occurrence.function, Trigger::Schedule)
     })
 }
 

@@ -10,8 +10,7 @@
 //! A worker can cost this much memory: messages that are not sent yet, which are at most what fnd has to send to it
 //! (concurrency x `limits.body`); and the parts of messages, at most one per call in flight and each within
 //! `limits.result` ([`Decoder`]). A flood of messages is read one piece in each turn, so that everything else has its
-//! turn in between. With [`Conversation::bounded_by`], the content of a large result stays in the socket until the budget has room
-//! for it.
+//! turn in between. The content of a large result stays in the socket until the budget has room for it.
 //!
 //! Files:
 //! - `connecting`: the beginning of a conversation with a worker that connects
@@ -24,13 +23,13 @@ mod writing;
 
 use crate::buffers::{Buffers, Reservation};
 use crate::effects;
+use crate::or_never;
 use bytes::Bytes;
 use connecting::ConnectionOrigin;
 use fnd_core::records::protocol::{Decoder, OutgoingMessage, ProtocolError, WorkerMessage};
 use reading::Read;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
-use std::future::pending;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -39,7 +38,6 @@ use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
-use writing::writable;
 
 /// A conversation with one worker, for one thread.
 pub struct Conversation {
@@ -51,9 +49,9 @@ pub struct Conversation {
     unsent: RefCell<VecDeque<Bytes>>,
     course: Cell<Course>,
     /// The budget in which large results need room; absent where they need none.
-    buffers: Option<Arc<Buffers>>,
-    /// The room for the large results that are being read, by call.
-    reserved: RefCell<BTreeMap<u64, Reservation>>,
+    buffers: Arc<Buffers>,
+    /// The room for the large results that are being read, by call. Whoever gets a result takes its room.
+    pub(super) reserved: RefCell<BTreeMap<u64, Reservation>>,
     /// The course changed, or something is unsent.
     changed: Notify,
 }
@@ -91,7 +89,7 @@ impl Conversation {
     ///
     /// # Errors
     /// The socket cannot be watched.
-    pub fn new(socket: OwnedFd, result_max: u64, calls_max: usize) -> io::Result<Self> {
+    pub fn new(socket: OwnedFd, result_max: u64, calls_max: usize, buffers: Arc<Buffers>) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&socket, true)?;
         let listens = rustix::net::sockopt::socket_acceptconn(&socket)?;
         Ok(Self {
@@ -104,34 +102,20 @@ impl Conversation {
             decoder: RefCell::new(Decoder::new(result_max, calls_max)),
             unsent: RefCell::default(),
             course: Cell::new(Course::Going),
-            buffers: None,
+            buffers,
             reserved: RefCell::default(),
             changed: Notify::new(),
         })
     }
 
-    /// Returns the conversation, with large results read only when this budget has room for them.
-    #[must_use]
-    pub fn bounded_by(mut self, buffers: Arc<Buffers>) -> Self {
-        self.buffers = Some(buffers);
-        self
-    }
-
-    /// Takes over the room of a result that was handed on.
-    #[must_use]
-    pub fn take_reserved(&self, call: u64) -> Option<Reservation> {
-        self.reserved.borrow_mut().remove(&call)
-    }
-
     /// Returns the call and the size of a large result for which there is no room, so that its content is not read yet.
     fn lacks_room(&self) -> Option<(u64, u64)> {
-        let buffers = self.buffers.as_ref()?;
         let (call, size) = self.decoder.borrow().large()?;
         let mut reserved = self.reserved.borrow_mut();
         if reserved.contains_key(&call) {
             return None;
         }
-        match buffers.reserve_now(size as u64) {
+        match self.buffers.reserve_now(size as u64) {
             Some(reservation) => {
                 reserved.insert(call, reservation);
                 None
@@ -141,9 +125,9 @@ impl Conversation {
     }
 
     /// Waits until there is room for a result.
-    fn reserve(&self, (call, size): (u64, u64)) -> Option<Reserving> {
-        let buffers = Arc::clone(self.buffers.as_ref()?);
-        Some(Box::pin(async move { (call, buffers.reserve(size).await) }))
+    fn reserve(&self, (call, size): (u64, u64)) -> Reserving {
+        let buffers = Arc::clone(&self.buffers);
+        Box::pin(async move { (call, buffers.reserve(size).await) })
     }
 
     /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone
@@ -231,7 +215,7 @@ impl Conversation {
                 },
             };
             if reserving.is_none() {
-                reserving = self.lacks_room().and_then(|lacking| self.reserve(lacking));
+                reserving = self.lacks_room().map(|lacking| self.reserve(lacking));
             }
             // A conversation that stops reads only the rest of a message: the next message is for the next fnd.
             let reads = self.course.get() == Course::Going || !self.decoder.borrow().is_between();
@@ -242,12 +226,12 @@ impl Conversation {
             let waited = tokio::select! {
                 biased;
                 () = self.changed.notified() => Ok(()),
-                (call, reservation) = reserved(&mut reserving) => {
+                (call, reservation) = or_never(reserving.as_mut()) => {
                     reserving = None;
                     self.reserved.borrow_mut().insert(call, reservation);
                     Ok(())
                 }
-                guard = writable(room.as_ref()) => guard.map(|mut guard| {
+                guard = or_never(room.as_ref().map(AsyncFd::writable)) => guard.map(|mut guard| {
                     if !self.write(&mut self.unsent.borrow_mut()) {
                         guard.clear_ready();
                     }
@@ -274,13 +258,6 @@ impl Conversation {
                 return ConversationEnd::Failed(error);
             }
         }
-    }
-}
-
-async fn reserved(reserving: &mut Option<Reserving>) -> (u64, Reservation) {
-    match reserving {
-        Some(reserving) => reserving.await,
-        None => pending().await,
     }
 }
 

@@ -94,8 +94,8 @@ impl Workers {
 
     fn converse(&self, worker: WorkerId, channel: OwnedFd, (rules, calls): (&Rules, u32)) -> Option<WorkerConnection> {
         let most = usize::try_from(calls).unwrap_or(usize::MAX);
-        let conversation = match Conversation::new(channel, rules.result_max, most) {
-            Ok(conversation) => Rc::new(conversation.bounded_by(Arc::clone(&self.buffers))),
+        let conversation = match Conversation::new(channel, rules.result_max, most, Arc::clone(&self.buffers)) {
+            Ok(conversation) => Rc::new(conversation),
             Err(error) => {
                 tracing::error!("failed to watch the socket of {worker}: {error}");
                 return None;
@@ -180,21 +180,14 @@ impl Workers {
 
     /// Gives a worker the variables of requests from now on, if it `wants` them.
     pub(crate) fn give_variables(&mut self, worker: WorkerId, wants: bool) {
-        if let Some(member) = self
-            .attached
-            .get_mut(&worker)
-            .and_then(|attached| attached.member.as_mut())
-        {
+        if let Some(member) = self.member_mut(worker) {
             member.variables = wants;
         }
     }
 
     /// Ends one call of a worker: tells the worker, or closes the connection of its request.
     pub(crate) fn cancel_call(&mut self, worker: WorkerId, call: u64) {
-        let attached = self.attached.get(&worker);
-        let Some(member) = attached.and_then(|attached| attached.member.as_ref()) else {
-            return;
-        };
+        let Some(member) = self.member(worker) else { return };
         if let Some(server) = &member.server {
             server.close_request(call);
         } else if let Some(connection) = &member.connection {
@@ -204,16 +197,14 @@ impl Workers {
 
     /// Asks a worker to finish and exit.
     pub(crate) fn stop(&mut self, worker: WorkerId) {
-        let attached = self.attached.get(&worker);
-        if let Some(connection) = attached.and_then(|attached| attached.member.as_ref()?.connection.as_ref()) {
+        if let Some(connection) = self.member(worker).and_then(|member| member.connection.as_ref()) {
             connection.conversation.send(protocol::stop());
         }
     }
 
     /// Adds a line of a call, or of the worker itself, to the output.
     pub(crate) fn log(&self, worker: WorkerId, call: u64, record: &LogRecord) {
-        let attached = self.attached.get(&worker);
-        if let Some(member) = attached.and_then(|attached| attached.member.as_ref()) {
+        if let Some(member) = self.member(worker) {
             member.call_output.log(member.calls.get(&call).copied(), record);
         }
     }
@@ -230,19 +221,23 @@ impl Workers {
         self.log(worker, call, &record);
     }
 
+    pub(crate) fn member(&self, worker: WorkerId) -> Option<&WarmWorker> {
+        self.attached.get(&worker)?.member.as_ref()
+    }
+
+    fn member_mut(&mut self, worker: WorkerId) -> Option<&mut WarmWorker> {
+        self.attached.get_mut(&worker)?.member.as_mut()
+    }
+
     /// Returns the conversation with a worker.
     pub(crate) fn conversation(&self, worker: WorkerId) -> Option<Rc<Conversation>> {
-        let member = self.attached.get(&worker)?.member.as_ref()?;
-        member
-            .connection
-            .as_ref()
-            .map(|connection| Rc::clone(&connection.conversation))
+        self.member(worker)?.conversation()
     }
 
     /// Ends the output of a call that is over. Returns the call if its output will be reported later.
     pub(crate) fn end_call(&mut self, worker: WorkerId, call: u64) -> Option<AttemptKey> {
         let output_read = Arc::clone(&self.output_read);
-        let member = self.attached.get_mut(&worker)?.member.as_mut()?;
+        let member = self.member_mut(worker)?;
         let key = member.calls.remove(&call)?;
         end_output(output_read, member, key).then_some(key)
     }
@@ -273,7 +268,7 @@ async fn converse(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>
     let end = conversation
         .run(|message| {
             let reserved = match &message {
-                WorkerMessage::Result { call, .. } => conversation.take_reserved(*call),
+                WorkerMessage::Result { call, .. } => conversation.reserved.borrow_mut().remove(call),
                 WorkerMessage::Ready(_) | WorkerMessage::Error { .. } | WorkerMessage::Log { .. } => None,
             };
             inbox.input(Input::WorkerMessage(worker, message, reserved));

@@ -95,27 +95,15 @@ pub(super) fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>
     );
     // The event's fields come from the caller's headers, else from its CloudEvent headers. Without either, each
     // invocation is an event of its own.
-    let id = || attempt.invocation.to_string();
+    let event = |name: &str, of_event: &str| find(name).or_else(|| find(of_event));
+    let id = event("event-id", "ce-id").unwrap_or_else(|| attempt.invocation.to_string());
     let cause = payload.cause.as_deref().and_then(Cause::time);
-    let time = || cause.map_or_else(|| instant::text(now_ms), str::to_owned);
-    own.push((
-        "event-id",
-        find("event-id").or_else(|| find("ce-id")).unwrap_or_else(id),
-    ));
-    own.push((
-        "event-time",
-        find("event-time").or_else(|| find("ce-time")).unwrap_or_else(time),
-    ));
-    own.extend(
-        find("event-type")
-            .or_else(|| find("ce-type"))
-            .map(|kind| ("event-type", kind)),
-    );
-    own.extend(
-        find("event-namespace")
-            .or_else(|| find("ce-source"))
-            .map(|source| ("event-namespace", source)),
-    );
+    let now = || cause.map_or_else(|| instant::text(now_ms), str::to_owned);
+    let time = event("event-time", "ce-time").unwrap_or_else(now);
+    own.extend([("event-id", id), ("event-time", time)]);
+    for (name, of_event) in [("event-type", "ce-type"), ("event-namespace", "ce-source")] {
+        own.extend(event(name, of_event).map(|value| (name, value)));
+    }
     if let Some(content_type) = &payload.content_type {
         own.push(("content-type", content_type.clone()));
     }
@@ -262,17 +250,12 @@ impl HttpCallTask {
         upload: Upload,
         afterwards: &mut Afterwards,
     ) -> Result<Outcome, ExchangeError> {
-        let Upload {
-            body,
-            limit,
-            upgrade,
-            answer,
-        } = upload;
-        put_upgrade(upgrade, request.headers_mut());
+        let answer = upload.answer;
+        put_upgrade(upload.upgrade, request.headers_mut());
         let of_body = Rc::<Cell<Option<ExchangeError>>>::default();
         let request = request.map(|_| Sent::Passed {
-            from: body,
-            left: limit,
+            from: upload.body,
+            left: upload.limit,
             error: Rc::clone(&of_body),
         });
         let sent = self.send(server, request).await;
@@ -319,9 +302,7 @@ impl HttpCallTask {
             Err(_) => Err(ExchangeError::Caller),
         }
     }
-}
 
-impl HttpCallTask {
     /// Gives the caller the connection to the worker, which speaks another protocol from now on. The call ends with
     /// that connection, and either side may end it.
     async fn switch(

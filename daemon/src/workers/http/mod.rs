@@ -25,8 +25,7 @@ mod readiness;
 
 use crate::http::paced::Paced;
 use crate::http::streaming_body::Headed;
-use crate::input::Input;
-use crate::input::TaskOwner;
+use crate::input::{Input, TaskOwner};
 use crate::workers::Workers;
 use crate::workers::http::address::Address;
 use crate::workers::http::call::EXIT_WAIT;
@@ -203,7 +202,7 @@ pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fn
 
 impl Workers {
     fn server(&self, worker: WorkerId) -> Option<&Rc<Server>> {
-        self.attached.get(&worker)?.member.as_ref()?.server.as_ref()
+        self.member(worker)?.server.as_ref()
     }
 
     /// Says that fnd has begun to end a worker: what it answers from now on may be cut off.

@@ -36,6 +36,7 @@ fn an_app_is_a_service_where_it_is() {
     assert_eq!(manifest["service"]["replicas"].as_integer(), Some(2));
     assert_eq!(manifest["limits"]["memory"].as_str(), Some("400M"));
     assert_eq!(manifest["limits"]["grace"].as_str(), Some("1600ms"));
+    assert_eq!(manifest["service"]["stop_signal"].as_str(), Some("INT"));
     assert_eq!(manifest["retry"]["interval"].as_str(), Some("4s"));
     assert_eq!(
         (manifest["env"]["A"].as_str(), manifest["env"]["SIZE"].as_str()),
@@ -80,7 +81,7 @@ fn an_app_with_a_port_is_one_process() {
         let instances = row(&imported.report, "instances");
         assert!(instances.note.as_ref().unwrap().starts_with("one process"), "{port}");
         let manifest = table(only(&imported));
-        assert!(!manifest.contains_key("service"), "{port}");
+        assert!(manifest["service"].get("replicas").is_none(), "{port}");
         assert_eq!(manifest["limits"]["memory"].as_str(), Some("200M"), "{port}");
     }
 }
@@ -157,9 +158,14 @@ fn every_key_of_the_schema_has_a_verdict() {
         assert_eq!(row(&imported.report, name).verdict, verdict, "{key}");
     }
     let imported = made(r#"{"script": "a.js", "port": 3000, "env": {"A": null}}"#, None);
-    for key in ["filter_env", "shutdown_with_message", "autorestart", "cwd"] {
+    for key in ["filter_env", "autorestart", "cwd"] {
         assert_eq!(row(&imported.report, key).verdict, Differs, "{key}");
     }
+    let script = made(r#"{"script": "a.js", "autorestart": false}"#, None);
+    assert_eq!(row(&script.report, "shutdown_with_message").verdict, Differs);
+    assert!(!table(only(&script)).contains_key("service"));
+    let by_message = made(r#"{"script": "a.js", "shutdown_with_message": true}"#, None);
+    assert!(!table(only(&by_message)).contains_key("service"));
     let manifest = table(only(&imported));
     assert_eq!(
         (manifest["env"]["PORT"].as_str(), manifest["env"]["A"].as_str()),

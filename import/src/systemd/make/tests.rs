@@ -9,7 +9,8 @@ use fnd_manifest::foreign::FieldVerdict;
 fn unit(name: &str, text: &str) -> Unit {
     Unit {
         name: name.to_owned(),
-        texts: vec![ImportText::new(name, text)],
+        text: ImportText::new(name, text),
+        drop_ins: Vec::new(),
     }
 }
 
@@ -25,10 +26,7 @@ fn made_for(service: &Unit, timer: Option<&Unit>, own: Option<&str>) -> (Option<
         _ => None,
     };
     let machine = SystemdMachine {
-        scripts: Scripts {
-            link: false,
-            read: |path| (path == "/opt/backup.sh").then(|| b"#!/bin/sh\n".to_vec()),
-        },
+        script: |path| (path == "/opt/backup.sh").then(|| b"#!/bin/sh\n".to_vec()),
         users: if own.is_some() {
             ImportedUsers::Caller
         } else {
@@ -199,10 +197,7 @@ fn what_a_unit_does_not_say_is_in_the_report() {
     // Without `--own-user` a unit of root is refused.
     let root = "[Service]\nExecStart=/bin/a\n";
     let machine = SystemdMachine {
-        scripts: Scripts {
-            link: false,
-            read: |_| None,
-        },
+        script: crate::script::LINK,
         users: ImportedUsers::Named,
         user: "root",
         read: &|_| None,
@@ -275,7 +270,13 @@ fn every_setting_about_the_end_is_in_the_report() {
             None,
         ),
         ("simple", "KillSignal=SIGTERM", FieldVerdict::Works, None),
-        ("simple", "KillSignal=SIGINT", FieldVerdict::Differs, None),
+        (
+            "simple",
+            "KillSignal=SIGINT",
+            FieldVerdict::Works,
+            Some("service.stop_signal"),
+        ),
+        ("oneshot", "KillSignal=SIGINT", FieldVerdict::Differs, None),
         (
             "simple",
             "KillSignal=SIGKILL",

@@ -65,7 +65,7 @@ keys! {
 keys! {
     /// `[logs]`: which output is kept.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct Logs {
+    pub struct Logs: Default {
         /// How long output is kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30d", example "7d";
         /// How many bytes of output are kept, in segments of 16M.
@@ -73,12 +73,11 @@ keys! {
     }
 }
 
-/// The values for a manifest from an fnd that did not have this table.
-impl Default for Logs {
-    fn default() -> Self {
-        Self::from_value(None).expect("every key has a default")
-    }
-}
+/// The words of `service.stop_signal`: the names of [`STOP_SIGNALS`](fnd_wire::plan::STOP_SIGNALS), without and with `SIG`.
+const STOP_SIGNAL_WORDS: &[&str] = &[
+    "TERM", "INT", "QUIT", "HUP", "USR1", "USR2", "WINCH", "SIGTERM", "SIGINT", "SIGQUIT", "SIGHUP", "SIGUSR1",
+    "SIGUSR2", "SIGWINCH",
+];
 
 keys! {
     /// `[service]`.
@@ -93,6 +92,9 @@ keys! {
             = Text(TextKind::Some), default "none", example "path:/healthz";
         /// Time within which a process must be ready.
         start_timeout: Duration [with = "text::duration"] = Duration(Zero::Refused), default "30s", example "1m";
+        /// The signal that asks a process to end, with or without `SIG`; SIGKILL follows after `limits.grace`.
+        stop_signal: Option<String> [default, skip_serializing_if = "Option::is_none"]
+            = Word(STOP_SIGNAL_WORDS), default "TERM", example "INT";
     }
 }
 
@@ -132,5 +134,18 @@ pub enum Listen {
 impl FromValue for Listen {
     fn from_value(value: Option<TomlValue>) -> Option<Self> {
         Some(value.map_or(Self::Free, |_| Self::Unix))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STOP_SIGNAL_WORDS;
+    use fnd_wire::plan::STOP_SIGNALS;
+
+    #[test]
+    fn a_stop_signal_has_its_two_names() {
+        let names = STOP_SIGNALS.map(|(name, _)| name.to_owned());
+        let long = STOP_SIGNALS.map(|(name, _)| format!("SIG{name}"));
+        assert_eq!(STOP_SIGNAL_WORDS, [names, long].concat());
     }
 }

@@ -2,7 +2,6 @@
 
 use crate::schema::ValueKind::{List, Text};
 use crate::schema::keys::keys;
-use crate::schema::pick::FromValue as _;
 use crate::schema::{TextKind, ValueKind, percent};
 use crate::text;
 use crate::words;
@@ -44,12 +43,6 @@ impl Default for BuildNetwork {
     }
 }
 
-impl Default for ReleaseRules {
-    fn default() -> Self {
-        Self::from_value(None).expect("a table of defaults")
-    }
-}
-
 impl ReleaseRules {
     /// Says whether all keys have their defaults.
     #[must_use]
@@ -75,7 +68,7 @@ impl Build {
 keys! {
     /// `[release]`: what happens before a new version serves.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct ReleaseRules {
+    pub struct ReleaseRules: Default {
         /// Whether a new version is checked before it serves: a handler or an HTTP function is loaded, and the version before serves until it is ready; of a script, a service or an HTTP function the syntax is checked.
         check: bool = Bool, default true, example false;
         /// The share of the calls that new code gets first, while the release before gets the others.

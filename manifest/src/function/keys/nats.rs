@@ -5,7 +5,6 @@ use super::triggers::TEST;
 use crate::function::nats::{self, AckMode, DeliverFrom};
 use crate::function::route::{self, Condition};
 use crate::schema::keys::keys;
-use crate::schema::pick::FromValue as _;
 use crate::text;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -13,7 +12,7 @@ use std::time::Duration;
 keys! {
     /// An entry of `[[nats]]`: the messages that run the function. All nodes with the function share them.
     #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-    pub struct NatsTrigger {
+    pub struct NatsTrigger: Default {
         /// The subject; `*` stands for one part of it, `>` for the rest.
         subject: String = Text(TextKind::Grammar(&nats::SUBJECT)), example "orders.>", required true;
         /// The stream of JetStream that stores the messages.
@@ -41,12 +40,5 @@ keys! {
         /// Conditions on the message that must all hold; any other message is acknowledged and runs nothing: `body.NAME` looks into the data, `header.NAME` is a header of the message.
         when: Vec<Condition> = Map(TextKind::Grammar(&route::PLACE), &Either(&Text(TextKind::Any), &Either(&TEXTS, &Table(TEST)))),
             example { "body.total" = { matches = "^[0-9]{4,}$" } };
-    }
-}
-
-/// Every key has its default, and the subject is empty.
-impl Default for NatsTrigger {
-    fn default() -> Self {
-        Self::from_value(None).expect("a table of defaults")
     }
 }

@@ -661,7 +661,27 @@ fn a_service_is_started_like_a_script_and_has_no_invocations() {
     );
     let service = manifest.service.unwrap();
     assert_eq!((service.replicas, service.ready.as_deref()), (3, Some("/up")));
+    for (written, expected) in [
+        ("INT", Some(2)),
+        ("SIGINT", Some(2)),
+        ("SIGUSR1", Some(10)),
+        ("WINCH", Some(28)),
+        ("TERM", None),
+        ("SIGTERM", None),
+    ] {
+        let judged = of(&format!("[service]\nstop_signal = \"{written}\"\n"));
+        assert_eq!(judged.plan.unwrap().stop_signal(), expected, "{written}");
+    }
     for (text, expected) in [
+        (
+            "[service]\nstop_signal = \"SIGKILL\"\n",
+            "2:15 bad-value: `service.stop_signal`: expected `TERM`, `INT`, `QUIT`, `HUP`, `USR1`, `USR2`, `WINCH`, `SIGTERM`, `SIGINT`, \
+             `SIGQUIT`, `SIGHUP`, `SIGUSR1`, `SIGUSR2` or `SIGWINCH`, found `SIGKILL`",
+        ),
+        (
+            "[service]\n[env]\nFND_STOP_SIGNAL = \"9\"\n",
+            "3:19 reserved: the variable `FND_STOP_SIGNAL` is set by fnd itself",
+        ),
         (
             "[service]\nready = \"/up\"\n",
             "2:9 bad-value: `service.ready`: expected `none` or `path:/...`, found `/up`",

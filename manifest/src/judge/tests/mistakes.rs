@@ -49,6 +49,11 @@ const KEYS: &[Row] = &[
         &["functions have no order", "`[hooks]"],
     ),
     (
+        "a signal as in supervisord",
+        "stopsignal = \"INT\"\n",
+        &["`stop_signal = \"INT\"` in `[service]`"],
+    ),
+    (
         "an image as in compose",
         "image = \"python:3\"\n",
         &["without containers", "`runtime = \"python\"`"],

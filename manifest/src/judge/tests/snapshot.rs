@@ -108,7 +108,7 @@ fn documents_are_as_before() {
         (
             "service with all keys",
             sh(),
-            "[service]\ncommand = [\"/usr/bin/true\", \"a\"]\nreplicas = 2\nready = \"path:/r\"\nstart_timeout = \"1m\"\n",
+            "[service]\ncommand = [\"/usr/bin/true\", \"a\"]\nreplicas = 2\nready = \"path:/r\"\nstart_timeout = \"1m\"\nstop_signal = \"SIGINT\"\n",
         ),
     ] {
         let judged = judge.function(&single(code, Some(manifest)));

@@ -20,6 +20,7 @@ const OTHER_TOOLS: &[(&str, &str)] = crate::texts! {
     "route webhook endpoint": "write `[[http]]`, and below it `path = \"/hello\"` and `auth = \"token:hello-token\"`",
     "triggers on_event": "a function runs by `[[schedule]]`, `[[http]]`, `[[event]]`, `[[file]]` or `[[nats]]`",
     "restart restart_policy": "`[service]` is restarted when it ends; `retries = 3` in `[retry]` repeats a failed run",
+    "killsignal kill_signal stopsignal": "write `stop_signal = \"INT\"` in `[service]`",
     "workdir working_dir working_directory cwd":
         "a function runs in the directory of its code and keeps files in `$STATE_DIRECTORY`; `cd` changes the directory",
     "replicas instances workers scale": "`max = 4` in `[pool]` is the number of processes at once; a `[service]` has `replicas`",

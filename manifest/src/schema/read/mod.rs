@@ -85,7 +85,7 @@ pub fn at_most(mut problems: Vec<Diagnostic>, file: &str) -> Vec<Diagnostic> {
 pub fn constant(kind: &ValueKind, text: &str) -> TomlValue {
     // A TOML text is always a table, so a single value needs a key.
     let toml = format!("x = {text}");
-    let source = Source::of_lines("", std::iter::once((1, "", toml.as_str())));
+    let source = Source::of_line("", 1, &toml);
     let (table, errors) = DeTable::parse_recoverable(&source.toml);
     let schema = Schema { keys: &[], what: "" };
     let mut reader = KeyReader {
@@ -252,28 +252,18 @@ impl KeyReader<'_> {
             }
             // A size without a unit is a number of bytes, in quotes or not.
             (ValueKind::Size(range) | ValueKind::SizeOrNone(range), DeValue::Integer(number)) => {
-                let text = number.to_string();
-                self.size(&span, range, &text)
+                self.size(&span, range, &number.to_string())
             }
-            (ValueKind::Cpu, DeValue::String(text)) => {
-                self.unit(&span, text, units::parse_cpu(text).map(TomlValue::Cpu))
-            }
-            (ValueKind::Cpu, DeValue::Integer(number)) => {
-                let text = number.to_string();
-                self.unit(&span, &text, units::parse_cpu(&text).map(TomlValue::Cpu))
-            }
-            (ValueKind::Cpu, DeValue::Float(number)) => {
-                let text = number.to_string();
-                self.unit(&span, &text, units::parse_cpu(&text).map(TomlValue::Cpu))
-            }
+            (ValueKind::Cpu, DeValue::String(text)) => self.cpu(&span, text),
+            (ValueKind::Cpu, DeValue::Integer(number)) => self.cpu(&span, &number.to_string()),
+            (ValueKind::Cpu, DeValue::Float(number)) => self.cpu(&span, &number.to_string()),
             (ValueKind::ByteRate, DeValue::String(text)) => {
                 self.unit(&span, text, units::parse_byte_rate(text).map(TomlValue::ByteRate))
             }
-            (ValueKind::Rate, DeValue::String(text)) => self.unit(
-                &span,
-                text,
-                units::parse_rate(text).map(|(count, per)| TomlValue::Rate(count, per)),
-            ),
+            (ValueKind::Rate, DeValue::String(text)) => {
+                let rate = units::parse_rate(text).map(|(count, per)| TomlValue::Rate(count, per));
+                self.unit(&span, text, rate)
+            }
             (ValueKind::Mode, DeValue::String(text)) => {
                 self.unit(&span, text, units::parse_mode(text).map(TomlValue::Mode))
             }
@@ -281,10 +271,7 @@ impl KeyReader<'_> {
             (ValueKind::Whole(range), DeValue::Integer(number)) => self.whole(&span, range, number),
             (ValueKind::Real(range), DeValue::Float(number)) => self.real(&span, range, number.as_str()),
             // TOML distinguishes `2` from `2.0`; a person who writes `factor = 2` means the same number.
-            (ValueKind::Real(range), DeValue::Integer(number)) => {
-                let text = number.to_string();
-                self.real(&span, range, &text)
-            }
+            (ValueKind::Real(range), DeValue::Integer(number)) => self.real(&span, range, &number.to_string()),
             (ValueKind::Json, found) => self.json(&span, found).map(TomlValue::Json),
             (ValueKind::JsonTable, found @ DeValue::Table(_)) => {
                 self.json_in_order(&span, found).map(TomlValue::JsonTable)
@@ -379,7 +366,7 @@ impl KeyReader<'_> {
                     form.expected(),
                     escaped(name.get_ref())
                 );
-                self.bad(&name.span(), &message);
+                self.bad::<()>(&name.span(), &message, None);
                 continue;
             }
             self.path.push(name.get_ref().to_string());

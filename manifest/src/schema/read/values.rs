@@ -7,14 +7,15 @@ use crate::json_text::JsonText;
 use crate::schema::{TextKind, ValueKind, Zero, one_of};
 use fnd_wire::units::{self, UnitError};
 use std::ops::{Range, RangeInclusive};
-use std::time::Duration;
 use toml::de::DeValue;
 
 impl KeyReader<'_> {
-    pub(super) fn bad(&mut self, span: &Range<usize>, message: &str) -> Diagnosed<'_> {
-        let problem = Diagnostic::error("bad-value", self.about(message)).at(self.source, span.clone());
-        self.problems.push((span.start, problem));
-        Diagnosed(self.problems.last_mut().map(|(_, problem)| problem))
+    /// Reports a value, and returns nothing in its place.
+    pub(super) fn bad<T>(&mut self, span: &Range<usize>, message: &str, help: Option<String>) -> Option<T> {
+        let mut problem = Diagnostic::error("bad-value", self.about(message));
+        problem.help = help;
+        self.problem(span, problem);
+        None
     }
 
     pub(super) fn text(&mut self, span: &Range<usize>, form: TextKind, text: &str) -> Option<TomlValue> {
@@ -27,8 +28,7 @@ impl KeyReader<'_> {
         } else {
             format!("expected {}, found `{}`", form.expected(), escaped(text))
         };
-        self.bad(span, &message);
-        None
+        self.bad(span, &message, None)
     }
 
     pub(super) fn word(&mut self, span: &Range<usize>, words: &[&str], text: &str) -> Option<TomlValue> {
@@ -48,8 +48,7 @@ impl KeyReader<'_> {
     ) -> Option<TomlValue> {
         let message = format!("expected {expected}, found `{}`", escaped(text));
         let near = nearest(text, words).map(|near| format!("did you mean `{near}`?"));
-        self.bad(span, &message).help(near);
-        None
+        self.bad(span, &message, near)
     }
 
     pub(super) fn unit(
@@ -60,35 +59,46 @@ impl KeyReader<'_> {
     ) -> Option<TomlValue> {
         match value {
             Ok(value) => Some(value),
-            Err(error) => {
-                self.bad(span, &format!("{error}, found `{}`", escaped(text)));
-                None
-            }
+            Err(error) => self.no_unit(span, text, &error, None),
         }
     }
 
+    /// Reports a quantity that cannot be read; `near` is what may be meant.
+    fn no_unit(
+        &mut self,
+        span: &Range<usize>,
+        text: &str,
+        error: &UnitError,
+        near: Option<String>,
+    ) -> Option<TomlValue> {
+        let help = near.map(|near| format!("did you mean `\"{near}\"`?"));
+        self.bad(span, &format!("{error}, found `{}`", escaped(text)), help)
+    }
+
+    pub(super) fn cpu(&mut self, span: &Range<usize>, text: &str) -> Option<TomlValue> {
+        self.unit(span, text, units::parse_cpu(text).map(TomlValue::Cpu))
+    }
+
     pub(super) fn duration(&mut self, span: &Range<usize>, zero: Zero, text: &str) -> Option<TomlValue> {
-        let value = units::parse_duration(text).map(|duration| TomlValue::Duration(Some(duration)));
-        if zero == Zero::Refused && value == Ok(TomlValue::Duration(Some(Duration::ZERO))) {
-            self.bad(span, "expected a duration above zero")
-                .help(Some("remove the key to get its default".to_owned()));
-            return None;
+        match units::parse_duration(text) {
+            Ok(duration) if duration.is_zero() && zero == Zero::Refused => {
+                let help = "remove the key to get its default".to_owned();
+                self.bad(span, "expected a duration above zero", Some(help))
+            }
+            Ok(duration) => Some(TomlValue::Duration(Some(duration))),
+            Err(error) => {
+                let short = crate::duration_words::short(text);
+                let short = short.filter(|short| units::parse_duration(short).is_ok());
+                self.no_unit(span, text, &error, short)
+            }
         }
-        let short = crate::duration_words::short(text).filter(|short| units::parse_duration(short).is_ok());
-        if let (Err(error), Some(short)) = (&value, short) {
-            self.bad(span, &format!("{error}, found `{}`", escaped(text)))
-                .help(Some(format!("did you mean `\"{short}\"`?")));
-            return None;
-        }
-        self.unit(span, text, value)
     }
 
     pub(super) fn micros(&mut self, span: &Range<usize>, range: &RangeInclusive<u32>, text: &str) -> Option<TomlValue> {
         match units::parse_micros(text) {
             Ok(micros) if !range.contains(&micros) => {
                 let expected = ValueKind::Micros(range.clone()).expected();
-                self.bad(span, &format!("expected {expected}, found `{}`", escaped(text)));
-                None
+                self.bad(span, &format!("expected {expected}, found `{}`", escaped(text)), None)
             }
             value => self.unit(span, text, value.map(TomlValue::Micros)),
         }
@@ -99,22 +109,15 @@ impl KeyReader<'_> {
             Ok(bytes) if range.contains(&bytes) => Some(TomlValue::Size(Some(bytes))),
             Ok(_) => {
                 let (low, high) = (units::print_size(*range.start()), units::print_size(*range.end()));
-                self.bad(
-                    span,
-                    &format!("expected a size from `{low}` to `{high}`, found `{}`", escaped(text)),
-                );
-                None
+                let message = format!("expected a size from `{low}` to `{high}`, found `{}`", escaped(text));
+                self.bad(span, &message, None)
             }
             Err(error) => {
                 // `256m` means 0.256 bytes in Kubernetes and is a mistake elsewhere; `256MB` is common elsewhere.
                 let upper = text.to_ascii_uppercase();
                 let fixed = upper.trim_end_matches('B').trim_end_matches('I');
-                let help = units::parse_size(fixed)
-                    .ok()
-                    .map(|_| format!("did you mean `\"{fixed}\"`?"));
-                self.bad(span, &format!("{error}, found `{}`", escaped(text)))
-                    .help(help);
-                None
+                let near = units::parse_size(fixed).ok().map(|_| fixed.to_owned());
+                self.no_unit(span, text, &error, near)
             }
         }
     }
@@ -130,13 +133,9 @@ impl KeyReader<'_> {
         if let Some(value) = parsed.filter(|value| range.contains(value)) {
             return Some(TomlValue::Whole(value));
         }
-        let message = format!(
-            "expected a whole number from {} to {}, found {number}",
-            range.start(),
-            range.end()
-        );
-        self.bad(span, &message);
-        None
+        let (low, high) = (range.start(), range.end());
+        let message = format!("expected a whole number from {low} to {high}, found {number}");
+        self.bad(span, &message, None)
     }
 
     pub(super) fn real(&mut self, span: &Range<usize>, range: &RangeInclusive<f64>, text: &str) -> Option<TomlValue> {
@@ -144,13 +143,9 @@ impl KeyReader<'_> {
         if let Some(value) = text.parse::<f64>().ok().filter(|value| range.contains(value)) {
             return Some(TomlValue::Real(value));
         }
-        let message = format!(
-            "expected a number from {:?} to {:?}, found {text}",
-            range.start(),
-            range.end()
-        );
-        self.bad(span, &message);
-        None
+        let (low, high) = (range.start(), range.end());
+        let message = format!("expected a number from {low:?} to {high:?}, found {text}");
+        self.bad(span, &message, None)
     }
 
     /// Returns the JSON of a TOML value as a text, with the keys of tables in the order of the file.
@@ -194,16 +189,15 @@ impl KeyReader<'_> {
             DeValue::Integer(number) => {
                 // A larger number would become a float in JSON and lose its last digits.
                 let Ok(number) = i64::from_str_radix(number.as_str(), number.radix()) else {
-                    self.bad(span, "expected a whole number of at most 64 bits");
-                    return None;
+                    return self.bad(span, "expected a whole number of at most 64 bits", None);
                 };
                 number.into()
             }
             DeValue::Float(number) => {
                 let float = number.as_str().parse().ok().and_then(serde_json::Number::from_f64);
                 let Some(float) = float else {
-                    self.bad(span, "expected a number that JSON can represent, not infinity or `nan`");
-                    return None;
+                    let message = "expected a number that JSON can represent, not infinity or `nan`";
+                    return self.bad(span, message, None);
                 };
                 float.into()
             }
@@ -225,16 +219,5 @@ impl KeyReader<'_> {
                 serde_json::Value::Object(entries.into_iter().collect::<Option<_>>()?)
             }
         })
-    }
-}
-
-/// The problem that was just reported, so that more can be added to it.
-pub(super) struct Diagnosed<'a>(Option<&'a mut Diagnostic>);
-
-impl Diagnosed<'_> {
-    fn help(self, help: Option<String>) {
-        if let Some(problem) = self.0 {
-            problem.help = help;
-        }
     }
 }

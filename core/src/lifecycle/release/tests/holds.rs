@@ -70,7 +70,7 @@ fn a_rollback_beside_wrong_code_outlasts_a_restart() {
     releases.serves(version(1, 0));
     let mut after: Releases = serde_json::from_str(&serde_json::to_string(&releases).unwrap()).unwrap();
     let next = after.file_installed(3, (version(3, 0), key(3)), ("f.sh", Tried::default()));
-    assert_eq!(next, AfterInstall::Hold(version(1, 0)));
+    assert_eq!(next, AfterInstall::Waits(version(1, 0)));
     assert_eq!(after.hold().map(|hold| hold.version), Some(version(1, 0)));
 }
 

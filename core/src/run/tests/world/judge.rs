@@ -510,7 +510,7 @@ impl World {
     pub(super) fn judge_due(&self) {
         for view in self.s.functions() {
             let key = self.s.functions.find(view.name).unwrap();
-            let live = self.s.functions[key].queue.live().iter();
+            let live = self.s.functions[key].work.queue.live().iter();
             let due = live.filter_map(|id| self.s.invocations.get(id)?.stage.next_attempt_ms());
             assert_eq!(view.next_attempt_ms, due.min(), "{}", view.name);
         }

@@ -15,15 +15,19 @@ fn place(sequence: u64) -> StreamPlace {
     }
 }
 
+fn seen(claim: ClaimRecord) -> ClaimSeen {
+    ClaimSeen::Found(Box::new(claim), 3)
+}
+
 /// Returns the step for message 7 of ORDERS after a change of a first delivery of which nothing is known.
 fn step(retries_interrupted: bool, change: impl for<'a> FnOnce(&mut Delivery<'a>, &'a Known)) -> DeliveryStep {
     let known = Known {
         place: place(7),
         other: place(8),
-        silence: claim(ClaimLimit::Silence(30_000)),
-        until: claim(ClaimLimit::Until(NOW_MS + 40_000)),
-        person: claim(ClaimLimit::Person),
-        ended: claim(ClaimLimit::Person).ended(1, false),
+        silence: seen(claim(ClaimLimit::Silence(30_000))),
+        until: seen(claim(ClaimLimit::Until(NOW_MS + 40_000))),
+        person: seen(claim(ClaimLimit::Person)),
+        ended: seen(claim(ClaimLimit::Person).ended(1, false)),
     };
     let rules = rules(retries_interrupted);
     let mut delivery = Delivery {
@@ -32,7 +36,7 @@ fn step(retries_interrupted: bool, change: impl for<'a> FnOnce(&mut Delivery<'a>
         delivered: 1,
         takes_work: true,
         local: None,
-        claim: ClaimSeen::Unread,
+        claim: &ClaimSeen::Unread,
         silence: HolderSilence::Unseen,
         original: OriginalMessage::Unread,
         now_ms: NOW_MS,
@@ -45,10 +49,10 @@ fn step(retries_interrupted: bool, change: impl for<'a> FnOnce(&mut Delivery<'a>
 struct Known {
     place: StreamPlace,
     other: StreamPlace,
-    silence: ClaimRecord,
-    until: ClaimRecord,
-    person: ClaimRecord,
-    ended: ClaimRecord,
+    silence: ClaimSeen,
+    until: ClaimSeen,
+    person: ClaimSeen,
+    ended: ClaimSeen,
 }
 
 fn seconds(seconds: u64) -> DeliveryStep {
@@ -59,7 +63,7 @@ fn seconds(seconds: u64) -> DeliveryStep {
 fn a_new_message_is_accepted_and_one_that_comes_again_is_looked_up_first() {
     assert_eq!(step(true, |_, _| {}), DeliveryStep::Accept);
     assert_eq!(step(true, |d, _| d.delivered = 2), DeliveryStep::ReadClaim);
-    let absent = step(true, |d, _| (d.delivered, d.claim) = (2, ClaimSeen::Absent));
+    let absent = step(true, |d, _| (d.delivered, d.claim) = (2, &ClaimSeen::Absent));
     assert_eq!(absent, DeliveryStep::Accept);
     // Another node may take it.
     assert_eq!(step(true, |d, _| d.takes_work = false), seconds(1));
@@ -89,10 +93,10 @@ fn what_the_ledger_knows_decides_first() {
 
 #[test]
 fn work_that_has_ended_anywhere_is_acknowledged() {
-    let ended = step(true, |d, known| d.claim = ClaimSeen::Found(&known.ended, 3));
+    let ended = step(true, |d, known| d.claim = &known.ended);
     assert_eq!(ended, DeliveryStep::Acknowledge(NothingRuns::Ended));
     let duplicate = step(true, |d, known| {
-        (d.place, d.claim) = (&known.other, ClaimSeen::Found(&known.ended, 3));
+        (d.place, d.claim) = (&known.other, &known.ended);
     });
     assert_eq!(duplicate, DeliveryStep::Acknowledge(NothingRuns::Duplicate));
 }
@@ -101,7 +105,7 @@ fn work_that_has_ended_anywhere_is_acknowledged() {
 fn a_duplicate_takes_over_only_what_no_other_message_goes_on_with() {
     let found = |silence, original| {
         step(true, move |d, known| {
-            (d.place, d.claim) = (&known.other, ClaimSeen::Found(&known.silence, 3));
+            (d.place, d.claim) = (&known.other, &known.silence);
             (d.silence, d.original) = (silence, original);
         })
     };
@@ -118,7 +122,7 @@ fn a_duplicate_takes_over_only_what_no_other_message_goes_on_with() {
         assert!(matches!(taken, DeliveryStep::TakeOver(_)), "{taken:?}");
     }
     let person = step(false, |d, known| {
-        (d.place, d.claim) = (&known.other, ClaimSeen::Found(&known.person, 3));
+        (d.place, d.claim) = (&known.other, &known.person);
         (d.silence, d.original) = (PROVEN, OriginalMessage::Gone);
     });
     assert_eq!(person, seconds(30));
@@ -128,7 +132,7 @@ fn a_duplicate_takes_over_only_what_no_other_message_goes_on_with() {
 fn only_a_silent_node_loses_its_message() {
     let found = |silence| {
         step(true, move |d, known| {
-            (d.claim, d.silence) = (ClaimSeen::Found(&known.silence, 3), silence);
+            (d.claim, d.silence) = (&known.silence, silence);
         })
     };
     assert_eq!(found(HolderSilence::Unseen), DeliveryStep::ReadHolder);
@@ -157,7 +161,7 @@ fn work_that_nobody_begins_again_waits_for_its_time_or_for_a_person() {
     let found = |passed_ms: u64| {
         step(false, move |d, known| {
             d.now_ms += passed_ms;
-            (d.claim, d.silence) = (ClaimSeen::Found(&known.until, 3), PROVEN);
+            (d.claim, d.silence) = (&known.until, PROVEN);
         })
     };
     assert_eq!(found(0), seconds(40));
@@ -170,10 +174,10 @@ fn work_that_nobody_begins_again_waits_for_its_time_or_for_a_person() {
         over.message
     );
     let person = step(false, |d, known| {
-        (d.claim, d.silence) = (ClaimSeen::Found(&known.person, 3), PROVEN);
+        (d.claim, d.silence) = (&known.person, PROVEN);
     });
     assert_eq!(person, DeliveryStep::GiveBack(GIVE_BACK_MOST));
-    let unreadable = step(true, |d, _| (d.delivered, d.claim) = (2, ClaimSeen::Unreadable));
+    let unreadable = step(true, |d, _| (d.delivered, d.claim) = (2, &ClaimSeen::Unreadable));
     assert_eq!(unreadable, DeliveryStep::GiveBack(GIVE_BACK_MOST));
 }
 
@@ -194,7 +198,7 @@ fn a_message_that_begins_too_often_without_an_end_gets_no_further_attempt() {
             delivered: 1,
             takes_work: true,
             local: None,
-            claim: ClaimSeen::Found(&claim, 9),
+            claim: &seen(claim),
             silence: PROVEN,
             original: OriginalMessage::Unread,
             now_ms: NOW_MS,

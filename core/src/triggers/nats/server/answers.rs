@@ -29,14 +29,13 @@ pub mod error {
 }
 
 /// An error that the server answers with.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, thiserror::Error)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, thiserror::Error)]
 #[error("{description} ({err_code})")]
+#[serde(default)]
 pub struct ApiError {
     /// The number of the error; 0 if the server gives none.
-    #[serde(default)]
     pub err_code: u32,
     /// The server's words.
-    #[serde(default)]
     pub description: String,
 }
 
@@ -59,7 +58,7 @@ impl BadAnswer {
     }
 }
 
-/// Reads an answer.
+/// Reads the answer of the server to a request of JetStream.
 ///
 /// # Errors
 /// [`BadAnswer`].
@@ -75,7 +74,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, BadAnswer> {
     serde_json::from_slice(bytes).map_err(unreadable)
 }
 
-/// A stream.
+/// A stream, as the server describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StreamInfo {
     /// When it was made, nanoseconds since 1970.
@@ -87,19 +86,17 @@ pub struct StreamInfo {
 
 /// How a stream is configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct StreamConfig {
     /// The subjects whose messages it stores; none for a stream that copies others.
-    #[serde(default)]
     pub subjects: Vec<String>,
     /// For how many nanoseconds it keeps a message; 0: for ever.
-    #[serde(default)]
     pub max_age: u64,
     /// `limits`, `interest` or `workqueue`.
-    #[serde(default)]
     pub retention: String,
 }
 
-/// A consumer.
+/// A consumer of a stream, as the server describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ConsumerInfo {
     /// When it was made, nanoseconds since 1970.
@@ -139,37 +136,31 @@ impl ConsumerInfo {
 
 /// Where a consumer is in its stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct ConsumerPosition {
     /// The number of the delivery.
-    #[serde(default)]
     pub consumer_seq: u64,
     /// The sequence of the message.
-    #[serde(default)]
     pub stream_seq: u64,
 }
 
 /// How a consumer is configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct ConsumerConfig {
     /// Where it sends its messages unasked; absent: it is asked for them.
     pub deliver_subject: Option<String>,
     /// `explicit`, `all` or `none`.
-    #[serde(default)]
     pub ack_policy: String,
     /// Nanoseconds without a sign of life until a message is delivered again.
-    #[serde(default)]
     pub ack_wait: u64,
     /// Most deliveries of a message; -1: without a limit.
-    #[serde(default)]
     pub max_deliver: i64,
     /// The subject whose messages it has; empty: all, or those of `filter_subjects`.
-    #[serde(default)]
     pub filter_subject: String,
     /// Several such subjects, from 2.10 on.
-    #[serde(default)]
     pub filter_subjects: Vec<String>,
     /// Where it begins, in a word of NATS: `all`, `new`, `by_start_time`.
-    #[serde(default)]
     pub deliver_policy: String,
     /// The time with which it begins, RFC 3339; absent: it begins with none.
     pub opt_start_time: Option<String>,
@@ -190,7 +181,7 @@ pub struct PubAck {
 /// A message as the leader of its stream has it: the last one of a key, or one that is asked for by its sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StoredMessage {
-    /// Its subject.
+    /// The subject to which it was published.
     #[serde(default)]
     pub subject: String,
     /// Its sequence: the revision of a key.
@@ -209,7 +200,7 @@ pub struct StoredMessage {
 /// The answer that has such a message.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct StoredAnswer {
-    /// The message.
+    /// The message that was asked for.
     pub message: StoredMessage,
 }
 

@@ -25,7 +25,7 @@ pub enum PullStatus {
     Refused(String),
 }
 
-/// Reads a status.
+/// Reads the status that the server sends to the address of a pull request.
 #[must_use]
 pub fn read(code: u16, description: &str) -> PullStatus {
     let says = |beginning: &str| {

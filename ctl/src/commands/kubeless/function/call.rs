@@ -3,9 +3,9 @@
 use super::super::options::Namespace;
 use crate::client::request;
 use crate::common::candidates;
+use crate::common::results::refuse_failed;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use fnd_core::api::FunctionDetail;
 use hyper::Method;
 use hyper::body::Bytes;
 use jiff::Timestamp;
@@ -41,24 +41,21 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 
 async fn called(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let path = function_path(&args.function)?;
-    let detail: FunctionDetail = crate::output::parse(&context.client.get(&path).await?.body)?;
+    let detail = context.detail(&args.function).await?;
     let data = args.data.as_deref().filter(|data| !data.is_empty());
     let headers = headers(data, Timestamp::now(), &id());
     let body = Bytes::from(data.unwrap_or_default().to_owned());
     let method = if data.is_some() { Method::POST } else { Method::GET };
     // A script gets no request, only its body.
-    let request = match detail.more.mode.as_str() {
-        "script" => request(Method::POST, &format!("{path}/invoke"), &headers, body)?,
-        _ => request(method, &format!("{path}/http/"), &headers, body)?,
+    let (method, place) = match detail.more.mode.as_str() {
+        "script" => (Method::POST, "invoke"),
+        _ => (method, "http/"),
     };
+    let request = request(method, &format!("{path}/{place}"), &headers, body)?;
     let reply = context.client.send(request).await?;
-    let state = reply.headers.get("fnd-state").and_then(|state| state.to_str().ok());
-    if state.is_some_and(|state| state != "succeeded") {
-        // Kubeless, too, prints the answer of a function that failed to standard error.
-        context.out.aside(&String::from_utf8_lossy(&reply.body));
-        let message = format!("the function failed: it answered {}", reply.status);
-        return Err(CommandFailure::failed(message));
-    }
+    // Kubeless, too, prints the answer of a function that failed to standard error.
+    let aside = |_: &CommandFailure| context.out.aside(&String::from_utf8_lossy(&reply.body));
+    refuse_failed(&reply).inspect_err(aside)?;
     // With the line end that Kubeless prints behind an answer.
     context.out.result(&[&reply.body[..], b"\n"].concat())?;
     Ok(Exit::Fine)
@@ -66,10 +63,11 @@ async fn called(context: &Context, args: &Args) -> Result<Exit, CommandFailure> 
 
 /// Returns the headers of a request with some data, or without.
 fn headers(data: Option<&str>, now: Timestamp, id: &str) -> Vec<(String, String)> {
+    let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut headers = vec![
-        ("event-id", id.to_owned()),
-        ("event-time", now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        ("event-namespace", "cli.kubeless.io".to_owned()),
+        header("event-id", id),
+        header("event-time", &now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        header("event-namespace", "cli.kubeless.io"),
     ];
     if let Some(data) = data {
         // Kubeless parses the data into a map, so an array or a number counts as a form.
@@ -79,12 +77,9 @@ fn headers(data: Option<&str>, now: Timestamp, id: &str) -> Vec<(String, String)
         } else {
             "application/x-www-form-urlencoded"
         };
-        headers.extend([("content-type", kind.to_owned()), ("event-type", kind.to_owned())]);
+        headers.extend([header("content-type", kind), header("event-type", kind)]);
     }
     headers
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
 }
 
 /// Returns 11 random letters and digits.
@@ -92,10 +87,8 @@ fn id() -> String {
     let mut bytes = [0_u8; 11];
     // Without random numbers all ids would be the same, and nothing depends on an id.
     let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    let letters = bytes
-        .iter()
-        .filter_map(|byte| LETTERS.get(usize::from(*byte) % LETTERS.len()));
-    letters.map(|letter| char::from(*letter)).collect()
+    let letter = |byte: u8| char::from(LETTERS[usize::from(byte) % LETTERS.len()]);
+    bytes.map(letter).iter().collect()
 }
 
 /// Gives a failure the exit code and, of a timeout, the words that Kubeless has. That fnd cannot be reached, or does not allow

@@ -51,17 +51,14 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
             Some(image) => format!("fnd runs no container images, so `{image}` cannot be deployed"),
             None => "Either `--runtime` or `--runtime-image` flag must be specified.".to_owned(),
         };
-        return Err(
-            CommandFailure::usage(message).help("name the language with --runtime, and the code with --from-file")
-        );
+        let help = "name the language with --runtime, and the code with --from-file";
+        return Err(CommandFailure::usage(message).help(help));
     };
     let handler = settings.handler.as_deref();
     let handler = handler.ok_or_else(|| CommandFailure::usage("You must specify handler for the runtime."))?;
     let (module, _) = values::handler(handler)?;
-    let from = settings
-        .from_file
-        .as_deref()
-        .ok_or_else(|| CommandFailure::usage("there is no code: name its file with `--from-file`"))?;
+    let no_code = || CommandFailure::usage("there is no code: name its file with `--from-file`");
+    let from = settings.from_file.as_deref().ok_or_else(no_code)?;
     let chosen = choose(typed, &runtimes(context).await?)?;
     settings.report(context, Some(&chosen));
     let mut code = KubelessCode {
@@ -79,15 +76,24 @@ pub(super) async fn deploy(context: &Context, args: Deploy) -> Result<Exit, Comm
         let schedule = vec![cronjob::schedule(cron, None)];
         set_entries(&mut code.manifest, cronjob::PLACE, name, schedule)?;
     }
-    if settings.dryrun {
-        return settings.print(context, &code);
-    }
     // Kubeless's `deploy` does not replace a function that exists.
-    let sent = upload(context, &code, &settings.function, true).await;
+    finish(context, &settings, &code, (true, "deployed")).await
+}
+
+/// Uploads a function, or with `--dryrun` only prints its object.
+async fn finish(
+    context: &Context,
+    settings: &Settings,
+    code: &KubelessCode,
+    (new, done): (bool, &str),
+) -> Result<Exit, CommandFailure> {
+    if settings.dryrun {
+        return settings.print(context, code);
+    }
+    let name = &settings.function;
+    let sent = upload(context, code, name, new).await;
     sent.map_err(|failure| settings.advised(failure))?;
-    context
-        .out
-        .remark(&format!("Function {} deployed", settings.function))?;
+    context.out.remark(&format!("Function {name} {done}"))?;
     Ok(Exit::Fine)
 }
 
@@ -110,11 +116,8 @@ pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Ex
     settings.changes(changed).apply(&mut code.manifest)?;
     // A function of `fndctl deploy` may have none.
     let handler = written(&code, "handler");
-    let module = handler
-        .as_deref()
-        .map(values::handler)
-        .transpose()?
-        .map(|(module, _)| module);
+    let module = handler.as_deref().map(values::handler).transpose()?;
+    let module = module.map(|(module, _)| module);
     match (&settings.from_file, module) {
         (Some(_), None) => return Err(CommandFailure::usage("You must specify handler for the runtime.")),
         (Some(from), Some(module)) => code.replace(read(context, from, module, &chosen)?),
@@ -122,13 +125,7 @@ pub(super) async fn update(context: &Context, args: UpdateFunction) -> Result<Ex
         (None, None) => {}
     }
     settings.take_dependencies(&mut code, &chosen)?;
-    if settings.dryrun {
-        return settings.print(context, &code);
-    }
-    let sent = upload(context, &code, &settings.function, false).await;
-    sent.map_err(|failure| settings.advised(failure))?;
-    context.out.remark(&format!("Function {} updated", settings.function))?;
-    Ok(Exit::Fine)
+    finish(context, &settings, &code, (false, "updated")).await
 }
 
 /// Reads code: the files of an archive, or one file under the name of the handler's module.

@@ -1,12 +1,11 @@
 //! `kubeless function list` and `describe`.
 
-use super::super::options::Namespace;
-use crate::common::candidates;
-use crate::context::{Context, function_path};
+use super::super::options::{NamedFunction, Namespace};
+use crate::common::{candidates, names};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{TextTable, Tone};
-use fnd_core::api::{FunctionDetail, FunctionList};
+use crate::output::{Format, TextTable, Tone};
+use fnd_core::api::FunctionDetail;
 use fnd_core::run::FunctionState;
 use fnd_import::kubeless::object;
 use serde_json::Value;
@@ -23,18 +22,6 @@ pub(in crate::commands::kubeless) struct List {
     namespace: Namespace,
 }
 
-/// Options of `describe`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  kubeless function describe hello")]
-pub(in crate::commands::kubeless) struct Describe {
-    /// Name of the function.
-    #[arg(value_name = "FUNCTION", add = candidates::functions())]
-    function: String,
-
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
 /// Returns the details of the functions that are named, or of all.
 ///
 /// # Errors
@@ -43,20 +30,13 @@ pub(in crate::commands::kubeless) async fn details(
     context: &Context,
     named: &[String],
 ) -> Result<Vec<FunctionDetail>, CommandFailure> {
-    let mut names = named.to_vec();
-    if names.is_empty() {
-        let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
-        names = list
-            .functions
-            .iter()
-            .map(|function| function.function.to_string())
-            .collect();
-    }
+    let names = match named {
+        [] => names::all(context).await?,
+        _ => named.to_vec(),
+    };
     let mut details = Vec::new();
     for name in &names {
-        details.push(crate::output::parse(
-            &context.client.get(&function_path(name)?).await?.body,
-        )?);
+        details.push(context.detail(name).await?);
     }
     Ok(details)
 }
@@ -67,8 +47,7 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandF
     args.namespace.report(context);
     let details = details(context, &args.functions).await?;
     let objects: Vec<Value> = details.iter().map(of).collect();
-    let body = Value::from(objects).to_string();
-    context.out.answer(body.as_bytes(), |_: &Value, out| {
+    context.made(&objects, |out| {
         let mut header = vec!["NAME", "NAMESPACE", "HANDLER", "RUNTIME", "DEPENDENCIES", "STATUS"];
         let is_wide = out.format == Format::Wide;
         if is_wide {
@@ -102,33 +81,27 @@ pub(super) async fn list(context: &Context, args: List) -> Result<Exit, CommandF
 
 /// # Errors
 /// It does not exist, or fnd cannot be reached.
-pub(super) async fn describe(context: &Context, args: Describe) -> Result<Exit, CommandFailure> {
+pub(super) async fn describe(context: &Context, args: &NamedFunction) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
-    let details = details(context, std::slice::from_ref(&args.function)).await?;
-    for detail in &details {
-        let body = of(detail).to_string();
-        let manifest = &detail.more.manifest;
-        context.out.document(body.as_bytes(), |_: &Value, out| {
-            let labels = Value::from(object::labels(manifest)).to_string();
-            let rows = [
-                ("Name:", args.function.clone()),
-                ("Namespace:", object::NAMESPACE.to_owned()),
-                ("Handler:", text(manifest, "handler")),
-                ("Runtime:", detail.status.runtime.replace(' ', "")),
-                ("Label:", labels),
-                ("Envvar:", manifest["env"].to_string()),
-                ("Memory:", memory(manifest)),
-                ("Dependencies:", detail.more.packages.join(", ")),
-                ("Status:", status(detail.status.state).to_owned()),
-                ("Error:", detail.status.error.clone().unwrap_or_default()),
-            ];
-            let shown = rows.iter().filter(|(_, value)| !value.is_empty());
-            shown
-                .into_iter()
-                .try_for_each(|(name, value)| out.line(&format!("{name:14}{}", out.printed(value))))
-        })?;
-    }
-    Ok(Exit::Fine)
+    let detail = context.detail(&args.function).await?;
+    let manifest = &detail.more.manifest;
+    context.made(&of(&detail), |out| {
+        let labels = Value::from(object::labels(manifest)).to_string();
+        let rows = [
+            ("Name:", args.function.clone()),
+            ("Namespace:", object::NAMESPACE.to_owned()),
+            ("Handler:", text(manifest, "handler")),
+            ("Runtime:", detail.status.runtime.replace(' ', "")),
+            ("Label:", labels),
+            ("Envvar:", manifest["env"].to_string()),
+            ("Memory:", memory(manifest)),
+            ("Dependencies:", detail.more.packages.join(", ")),
+            ("Status:", status(detail.status.state).to_owned()),
+            ("Error:", detail.status.error.clone().unwrap_or_default()),
+        ];
+        let mut shown = rows.iter().filter(|(_, value)| !value.is_empty());
+        shown.try_for_each(|(name, value)| out.line(&format!("{name:14}{}", out.printed(value))))
+    })
 }
 
 fn of(detail: &FunctionDetail) -> Value {
@@ -169,10 +142,8 @@ fn memory(manifest: &Value) -> String {
 /// Returns the pairs of a table as `a = b, c = d`.
 fn pairs(table: &Value) -> String {
     let pairs = table.as_object().into_iter().flatten();
-    let pairs: Vec<String> = pairs
-        .map(|(name, value)| format!("{name} = {}", value.as_str().unwrap_or_default()))
-        .collect();
-    pairs.join(", ")
+    let pairs = pairs.map(|(name, value)| format!("{name} = {}", value.as_str().unwrap_or_default()));
+    pairs.collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -35,12 +35,10 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let path = format!("/v1/logs{}", parameters.0);
     if !args.follow {
         let reply = context.client.get(&path).await?;
-        context.out.document(&reply.body, |list: &LogList, out| {
-            list.lines
-                .iter()
-                .try_for_each(|line| out.line(&out.printed(&line.text)))
-        })?;
-        return Ok(Exit::Fine);
+        return context.out.answer(&reply.body, |list: &LogList, out| {
+            let mut lines = list.lines.iter();
+            lines.try_for_each(|line| out.line(&out.printed(&line.text)))
+        });
     }
     let mut lines = context.client.stream(&path).await?;
     while let Some(line) = lines.line().await? {

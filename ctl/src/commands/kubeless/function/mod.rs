@@ -15,13 +15,9 @@ mod logs;
 mod settings;
 mod top;
 
-use super::options::Namespace;
-use crate::client::request;
-use crate::common::candidates;
+use super::options::NamedFunction;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use hyper::Method;
-use hyper::body::Bytes;
 
 /// The verbs.
 #[derive(Debug, clap::Subcommand)]
@@ -31,7 +27,7 @@ pub(super) enum KubelessFunctionVerb {
     /// Change a function that was deployed.
     Update(deploy::UpdateFunction),
     /// Delete a function, with its triggers.
-    Delete(Delete),
+    Delete(NamedFunction),
     /// List functions.
     #[command(visible_alias = "ls")]
     List(list::List),
@@ -40,21 +36,11 @@ pub(super) enum KubelessFunctionVerb {
     /// Print what a function printed.
     Logs(logs::Args),
     /// Show a function.
-    Describe(list::Describe),
+    #[command(after_help = "Example:\n  kubeless function describe hello")]
+    Describe(NamedFunction),
     /// Show how often functions were called, and how long they took.
     #[command(visible_alias = "stats")]
     Top(top::Args),
-}
-
-/// Options of `delete`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Delete {
-    /// Name of the function.
-    #[arg(value_name = "FUNCTION", add = candidates::functions())]
-    function: String,
-
-    #[command(flatten)]
-    namespace: Namespace,
 }
 
 impl KubelessFunctionVerb {
@@ -79,16 +65,15 @@ pub(super) async fn run(context: &Context, verb: KubelessFunctionVerb) -> Result
         KubelessFunctionVerb::List(args) => list::list(context, args).await,
         KubelessFunctionVerb::Call(args) => call::run(context, args).await,
         KubelessFunctionVerb::Logs(args) => logs::run(context, args).await,
-        KubelessFunctionVerb::Describe(args) => list::describe(context, args).await,
+        KubelessFunctionVerb::Describe(args) => list::describe(context, &args).await,
         KubelessFunctionVerb::Top(args) => top::run(context, args).await,
     }
 }
 
 /// Deletes a function; its triggers are in its manifest.
-async fn delete(context: &Context, args: &Delete) -> Result<Exit, CommandFailure> {
+async fn delete(context: &Context, args: &NamedFunction) -> Result<Exit, CommandFailure> {
     args.namespace.report(context);
-    let request = request(Method::DELETE, &function_path(&args.function)?, &[], Bytes::new())?;
-    context.client.send(request).await?;
+    context.delete(&function_path(&args.function)?).await?;
     context.out.remark(&format!("Function {} deleted", args.function))?;
     Ok(Exit::Fine)
 }

@@ -116,11 +116,10 @@ impl Settings {
         object["spec"]["deps"] = packages.map_or_else(|| "".into(), text);
         if let Some(from) = &self.from_file {
             let content = fetched(from)?;
-            let url = if is_url(from) { "url" } else { "" };
             let is_text = content.archive().is_none() && std::str::from_utf8(&content.bytes).is_ok();
             // The words are those of the field `function-content-type` in Kubeless's objects.
-            let kind = match (url, is_text) {
-                ("url", _) => "url",
+            let kind = match (is_url(from), is_text) {
+                (true, _) => "url",
                 (_, true) => "text",
                 (_, false) => "base64",
             };
@@ -144,10 +143,8 @@ impl Settings {
     pub(super) fn advised(&self, failure: CommandFailure) -> CommandFailure {
         match failure.exit {
             Exit::InvalidManifest if !self.secrets.is_empty() => {
-                let pairs = self
-                    .secrets
-                    .iter()
-                    .map(|secret| format!("{} = \"{secret}\"", values::secret_file(secret)));
+                let pair = |secret: &String| format!("{} = \"{secret}\"", values::secret_file(secret));
+                let pairs = self.secrets.iter().map(pair);
                 let keys = format!("`secrets = {{ {} }}`", pairs.collect::<Vec<_>>().join(", "));
                 let store = format!("fndctl secret set {}", self.secrets.join("`, `fndctl secret set "));
                 without_secrets(failure, &self.function, &keys, &store)

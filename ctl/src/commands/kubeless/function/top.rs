@@ -8,7 +8,6 @@ use crate::exit::{CommandFailure, Exit};
 use crate::output::{TextTable, Tone};
 use fnd_import::kubeless::object::NAMESPACE;
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 #[derive(Debug, clap::Args)]
@@ -45,8 +44,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let metrics = String::from_utf8_lossy(&metrics);
     let names = functions.iter().map(|detail| detail.status.function.as_str());
     let rows = rows(names, &metrics);
-    let body = serde_json::to_vec(&rows).unwrap_or_default(); // texts and numbers
-    context.out.answer(&body, |_: &Value, out| {
+    context.made(&rows, |out| {
         let mut table = TextTable::fixed(&[
             "NAME",
             "NAMESPACE",

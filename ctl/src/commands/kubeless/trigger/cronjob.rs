@@ -3,14 +3,14 @@
 use super::super::code::fetched;
 use super::super::options::Namespace;
 use super::super::{print_object, print_rows};
-use super::{All, NamedTrigger, TriggerKind};
+use super::{NamedTrigger, TriggerKind};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use fnd_import::kubeless::manifest::CRONJOBS;
 use fnd_import::kubeless::object::NAMESPACE;
 use fnd_import::kubeless::values;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use toml::{Table, Value};
 
 /// The key and the label of such triggers.
@@ -34,7 +34,7 @@ pub(in crate::commands::kubeless) enum CronjobVerb {
     Delete(NamedTrigger),
     /// List such triggers.
     #[command(visible_alias = "ls")]
-    List(All),
+    List(Namespace),
 }
 
 /// Options of `create`.
@@ -112,44 +112,36 @@ pub(super) async fn run(context: &Context, verb: CronjobVerb) -> Result<Exit, Co
                 });
                 return print_object(context, &object);
             }
-            KIND.create(context, &args.function, name, &schedule(&args.schedule, data))
-                .await?;
+            let entry = schedule(&args.schedule, data);
+            KIND.create(context, &args.function, name, &entry).await
         }
         CronjobVerb::Update(args) => {
             args.namespace.report(context);
-            let data = args.payload.read()?;
-            let change = |entry: &mut Table| {
-                for (key, value) in [("cron", args.schedule.clone().map(Value::String)), ("data", data)] {
-                    if let Some(value) = value {
-                        entry.insert(key.to_owned(), value);
-                    }
-                }
-                Ok(())
-            };
-            KIND.update(context, (&args.name, args.function.as_deref()), change)
-                .await?;
+            let cron = args.schedule.map(|cron| ("cron".to_owned(), Value::String(cron)));
+            let data = args.payload.read()?.map(|data| ("data".to_owned(), data));
+            let change = |entry: &mut Table| entry.extend(cron.into_iter().chain(data));
+            let named = (args.name.as_str(), args.function.as_deref());
+            KIND.update(context, named, change).await
         }
-        CronjobVerb::Delete(args) => {
-            args.namespace.report(context);
-            KIND.delete(context, &args.name).await?;
-        }
-        CronjobVerb::List(args) => {
-            args.namespace.report(context);
-            list(context).await?;
+        CronjobVerb::Delete(args) => KIND.delete(context, &args).await,
+        CronjobVerb::List(namespace) => {
+            namespace.report(context);
+            list(context).await
         }
     }
-    Ok(Exit::Fine)
 }
 
 /// Returns the entry of a trigger. Runs may overlap, as with Kubeless.
 pub(in crate::commands::kubeless) fn schedule(cron: &str, data: Option<Value>) -> Table {
-    let mut entry = Table::new();
-    entry.insert("cron".to_owned(), cron.into());
-    entry.insert("overlap".to_owned(), "queue".into());
-    if let Some(data) = data {
-        entry.insert("data".to_owned(), data);
-    }
-    entry
+    let pairs = [
+        ("cron", Some(cron.into())),
+        ("overlap", Some("queue".into())),
+        ("data", data),
+    ];
+    pairs
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect()
 }
 
 impl CronjobPayload {
@@ -168,23 +160,20 @@ impl CronjobPayload {
     }
 }
 
-async fn list(context: &Context) -> Result<(), CommandFailure> {
+async fn list(context: &Context) -> Result<Exit, CommandFailure> {
     let found = KIND.list(context).await?;
-    let rows: Vec<Json> = found
-        .iter()
-        .map(|(name, function, entry)| {
-            let cron = entry["cron"].as_str().map(str::to_owned);
-            // An entry that a person has written may have `every` or `at` in place of a line of cron.
-            let other = || match entry["at"].as_str() {
-                Some(at) => format!("at {at}"),
-                None => format!("every {}", entry["every"].as_str().unwrap_or_default()),
-            };
-            json!({"name": name, "namespace": NAMESPACE, "schedule": cron.unwrap_or_else(other), "function-name": function})
-        })
-        .collect();
+    let rows = found.iter().map(|(name, function, entry)| {
+        let cron = entry["cron"].as_str().map(str::to_owned);
+        // An entry that a person has written may have `every` or `at` in place of a line of cron.
+        let other = || match entry["at"].as_str() {
+            Some(at) => format!("at {at}"),
+            None => format!("every {}", entry["every"].as_str().unwrap_or_default()),
+        };
+        json!({"name": name, "namespace": NAMESPACE, "schedule": cron.unwrap_or_else(other), "function-name": function})
+    });
     let heads = ["NAME", "NAMESPACE", "SCHEDULE", "FUNCTION NAME"];
     let keys = ["name", "namespace", "schedule", "function-name"];
-    print_rows(context, &Json::from(rows), (&heads, &keys))
+    print_rows(context, &rows.collect::<Vec<_>>(), (&heads, &keys))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::super::options::{Namespace, ignored, warn, without_secrets};
 use super::super::{print_object, print_rows};
-use super::{All, NamedTrigger, TriggerKind};
+use super::{NamedTrigger, TriggerKind};
 use crate::common::candidates;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
@@ -11,7 +11,7 @@ use fnd_import::kubeless::manifest::ROUTES;
 use fnd_import::kubeless::object::NAMESPACE;
 use fnd_import::kubeless::values;
 use fnd_manifest::foreign::{INGRESS_METHODS, ingress_paths};
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use toml::{Table, Value};
 
 const KIND: TriggerKind = TriggerKind {
@@ -33,7 +33,7 @@ pub(in crate::commands::kubeless) enum HttpTriggerVerb {
     Delete(NamedTrigger),
     /// List such triggers.
     #[command(visible_alias = "ls")]
-    List(All),
+    List(Namespace),
 }
 
 /// Options of `create`.
@@ -137,31 +137,22 @@ pub(super) async fn run(context: &Context, verb: HttpTriggerVerb) -> Result<Exit
             let created = KIND.create(context, &args.function_name, name, &entry).await;
             created.map_err(|failure| args.route.advised(failure, &args.function_name))?;
             // The trigger exists all the same, since the listener may be set later.
-            say_if_nobody_listens(context).await?;
+            say_if_nobody_listens(context).await
         }
         HttpTriggerVerb::Update(args) => {
             args.route.report(context);
-            let change = |entry: &mut Table| {
-                args.route.apply(entry);
-                Ok(())
-            };
-            let updated = KIND
-                .update(context, (&args.name, args.function_name.as_deref()), change)
-                .await;
+            let named = (args.name.as_str(), args.function_name.as_deref());
+            let updated = KIND.update(context, named, |entry| args.route.apply(entry)).await;
             // The advice has a placeholder: the command line need not name the function, and only the trigger knows it.
             let function = args.function_name.as_deref().unwrap_or("FUNCTION");
-            updated.map_err(|failure| args.route.advised(failure, function))?;
+            updated.map_err(|failure| args.route.advised(failure, function))
         }
-        HttpTriggerVerb::Delete(args) => {
-            args.namespace.report(context);
-            KIND.delete(context, &args.name).await?;
-        }
-        HttpTriggerVerb::List(args) => {
-            args.namespace.report(context);
-            list(context).await?;
+        HttpTriggerVerb::Delete(args) => KIND.delete(context, &args).await,
+        HttpTriggerVerb::List(namespace) => {
+            namespace.report(context);
+            list(context).await
         }
     }
-    Ok(Exit::Fine)
 }
 
 impl KubelessRoute {
@@ -180,18 +171,16 @@ impl KubelessRoute {
 
     /// Puts the options that are given into an entry.
     fn apply(&self, entry: &mut Table) {
-        let path = self.path.as_ref().map(|path| Value::String(path.clone()));
+        let path = self.path.clone().map(Value::String);
         let host = self.hostname.clone().map(Value::String);
-        let auth = self
-            .basic_auth_secret
-            .as_ref()
-            .map(|secret| format!("basic:{secret}").into());
+        let auth = self.basic_auth_secret.as_ref();
+        let auth = auth.map(|secret| format!("basic:{secret}").into());
         let cors = self.cors_enable.then(|| Value::Array(vec!["*".into()]));
-        for (key, value) in [("path", path), ("host", host), ("auth", auth), ("cors", cors)] {
-            if let Some(value) = value {
-                entry.insert(key.to_owned(), value);
-            }
-        }
+        let keys = [("path", path), ("host", host), ("auth", auth), ("cors", cors)];
+        entry.extend(
+            keys.into_iter()
+                .filter_map(|(key, value)| Some((key.to_owned(), value?))),
+        );
     }
 
     /// Adds the remedy to a refusal whose own remedy is not for uploads.
@@ -217,26 +206,21 @@ fn routes(entry: &Table) -> Vec<Table> {
 }
 
 /// Warns if no address of the public listener is set: then no request can arrive.
-async fn say_if_nobody_listens(context: &Context) -> Result<(), CommandFailure> {
-    let routes: RouteList = crate::output::parse(&context.client.get("/v1/routes").await?.body)?;
+async fn say_if_nobody_listens(context: &Context) -> Result<Exit, CommandFailure> {
+    let routes: RouteList = context.read("/v1/routes").await?;
     if routes.listen.is_empty() {
-        warn(
-            context,
-            "the public listener is off: set `listen` in `[http]` of fnd.toml, for example \"127.0.0.1:8080\"",
-        );
+        let text = "the public listener is off: set `listen` in `[http]` of fnd.toml, for example \"127.0.0.1:8080\"";
+        warn(context, text);
     }
-    Ok(())
+    Ok(Exit::Fine)
 }
 
-async fn list(context: &Context) -> Result<(), CommandFailure> {
+async fn list(context: &Context) -> Result<Exit, CommandFailure> {
     let found = KIND.list(context).await?;
-    let rows: Vec<Json> = found
-        .iter()
-        .map(|(name, function, entry)| {
-            json!({"name": name, "namespace": NAMESPACE, "function-name": function, "host-name": entry["host"], "path": entry["path"]})
-        })
-        .collect();
+    let rows = found.iter().map(|(name, function, entry)| {
+        json!({"name": name, "namespace": NAMESPACE, "function-name": function, "host-name": entry["host"], "path": entry["path"]})
+    });
     let heads = ["NAME", "NAMESPACE", "FUNCTION NAME", "HOST", "PATH"];
     let keys = ["name", "namespace", "function-name", "host-name", "path"];
-    print_rows(context, &Json::from(rows), (&heads, &keys))
+    print_rows(context, &rows.collect::<Vec<_>>(), (&heads, &keys))
 }

@@ -8,10 +8,11 @@ pub(super) mod cronjob;
 mod http;
 
 use super::code::{upload, uploaded};
+use super::function::list::details;
 use super::options::{Anything, Namespace};
-use crate::context::{Context, function_path};
+use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use fnd_core::api::{FunctionDetail, FunctionList};
+use fnd_core::api::FunctionList;
 use fnd_import::kubeless::manifest::{entry, names, remove_entry, set_entries};
 use toml::Table;
 
@@ -21,13 +22,6 @@ pub(super) struct NamedTrigger {
     /// Name of the trigger.
     name: String,
 
-    #[command(flatten)]
-    namespace: Namespace,
-}
-
-/// All triggers.
-#[derive(Debug, clap::Args)]
-pub(super) struct All {
     #[command(flatten)]
     namespace: Namespace,
 }
@@ -59,14 +53,11 @@ pub(super) enum KubelessTriggerVerb {
 impl KubelessTriggerVerb {
     /// Returns whether the command prints a table.
     pub(super) fn prints_table(&self) -> bool {
-        matches!(
-            self,
-            Self::Cronjob {
-                verb: cronjob::CronjobVerb::List(_)
-            } | Self::Http {
-                verb: http::HttpTriggerVerb::List(_)
-            }
-        )
+        match self {
+            Self::Cronjob { verb } => matches!(verb, cronjob::CronjobVerb::List(_)),
+            Self::Http { verb } => matches!(verb, http::HttpTriggerVerb::List(_)),
+            Self::Kafka(_) | Self::Nats(_) | Self::Kinesis(_) => false,
+        }
     }
 }
 
@@ -98,7 +89,7 @@ impl TriggerKind {
     ///
     /// # Errors
     /// There is a trigger of that name, there is no such function, or fnd refuses the change.
-    async fn create(self, context: &Context, function: &str, name: &str, new: &Table) -> Result<(), CommandFailure> {
+    async fn create(self, context: &Context, function: &str, name: &str, new: &Table) -> Result<Exit, CommandFailure> {
         // Kubeless's triggers are objects of a cluster, so a name is unique over all functions.
         if let Some(other) = self.function_of(context, name).await? {
             let message = format!("{} trigger `{name}` exists already, for `{other}`", self.name);
@@ -107,7 +98,7 @@ impl TriggerKind {
         let mut code = uploaded(context, function).await?;
         set_entries(&mut code.manifest, self.place, name, (self.entries)(new))?;
         upload(context, &code, function, false).await?;
-        context.out.remark(&format!("{} trigger {name} created", self.name))
+        self.say(context, name, "created")
     }
 
     /// Changes a trigger, of which `change` gets the entry before; `to` is another function that gets it.
@@ -118,13 +109,13 @@ impl TriggerKind {
         self,
         context: &Context,
         (name, to): (&str, Option<&str>),
-        change: impl FnOnce(&mut Table) -> Result<(), CommandFailure>,
-    ) -> Result<(), CommandFailure> {
+        change: impl FnOnce(&mut Table),
+    ) -> Result<Exit, CommandFailure> {
         let function = self.known(context, name).await?;
         let mut code = uploaded(context, &function).await?;
         // The label may name a trigger whose entry somebody has removed by hand.
         let mut changed = entry(&code.manifest, self.place, name)?.unwrap_or_default();
-        change(&mut changed)?;
+        change(&mut changed);
         let changed = (self.entries)(&changed);
         match to.filter(|to| *to != function) {
             None => {
@@ -140,17 +131,24 @@ impl TriggerKind {
                 upload(context, &code, &function, false).await?;
             }
         }
-        context.out.remark(&format!("{} trigger {name} updated", self.name))
+        self.say(context, name, "updated")
     }
 
     /// # Errors
     /// There is no such trigger, or fnd refuses the change.
-    async fn delete(self, context: &Context, name: &str) -> Result<(), CommandFailure> {
+    async fn delete(self, context: &Context, named: &NamedTrigger) -> Result<Exit, CommandFailure> {
+        named.namespace.report(context);
+        let name = &named.name;
         let function = self.known(context, name).await?;
         let mut code = uploaded(context, &function).await?;
         remove_entry(&mut code.manifest, self.place, name)?;
         upload(context, &code, &function, false).await?;
-        context.out.remark(&format!("{} trigger {name} deleted", self.name))
+        self.say(context, name, "deleted")
+    }
+
+    fn say(self, context: &Context, name: &str, done: &str) -> Result<Exit, CommandFailure> {
+        context.out.remark(&format!("{} trigger {name} {done}", self.name))?;
+        Ok(Exit::Fine)
     }
 
     /// Returns the function of a trigger.
@@ -163,7 +161,7 @@ impl TriggerKind {
     }
 
     async fn function_of(self, context: &Context, name: &str) -> Result<Option<String>, CommandFailure> {
-        let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
+        let list: FunctionList = context.read("/v1/functions").await?;
         let has = |label: &String| names(label).any(|known| known == name);
         let mut functions = list.functions.iter();
         let found = functions.find(|function| function.labels.get(self.place.1).is_some_and(has));
@@ -176,13 +174,9 @@ impl TriggerKind {
     /// # Errors
     /// fnd cannot be reached.
     async fn list(self, context: &Context) -> Result<Vec<(String, String, serde_json::Value)>, CommandFailure> {
-        let list: FunctionList = crate::output::parse(&context.client.get("/v1/functions").await?.body)?;
         let mut found = Vec::new();
-        for function in &list.functions {
-            let function = function.function.as_str();
-            // The list of functions has no manifests.
-            let reply = context.client.get(&function_path(function)?).await?;
-            let detail: FunctionDetail = crate::output::parse(&reply.body)?;
+        for detail in details(context, &[]).await? {
+            let function = detail.status.function.as_str();
             let label = detail.status.labels.get(self.place.1).map_or("", String::as_str);
             // The label names entries in their order. Entries beyond it were not made by this command line.
             let names = label.split(',').chain(std::iter::repeat(""));

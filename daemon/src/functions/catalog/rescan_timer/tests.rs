@@ -53,7 +53,7 @@ fn over(number: u64) -> Settled {
 #[test]
 fn nothing_is_scanned_before_the_first_request() {
     let mut world = World::new();
-    world.timer.hint(world.now);
+    world.timer.mark_dirty(world.now);
     assert_eq!(world.timer.due(), None);
     world.ask(1);
     assert_eq!(world.timer.due(), Some(ms(1_000)));
@@ -74,7 +74,7 @@ fn a_growing_file_holds_the_answer_up_for_as_long_as_patience_lasts() {
     let mut world = World::new();
     world.ask(1);
     while world.scan(false, Some(ms(2_000))) != over(1) {
-        world.timer.hint(world.now);
+        world.timer.mark_dirty(world.now);
         assert!(world.now < ms(7_000));
     }
     assert!(world.now >= ms(6_000));
@@ -108,7 +108,7 @@ fn it_is_quiet_once_after_each_change() {
     // Now only the rescan is left.
     assert_eq!(world.timer.due(), Some(world.now + RESCAN));
     assert_eq!(world.scan(false, None), Settled::default());
-    world.timer.hint(world.now);
+    world.timer.mark_dirty(world.now);
     assert_eq!(world.scan(true, None), Settled::default());
     assert_eq!(world.scan(false, None), quiet);
 }
@@ -122,8 +122,8 @@ fn hints_that_never_cease_delay_neither_quiet_nor_scans() {
         world.scan(true, unsettled);
         let mut scans = 0;
         loop {
-            world.timer.hint(world.now);
-            world.timer.hint(world.now + ms(19));
+            world.timer.mark_dirty(world.now);
+            world.timer.mark_dirty(world.now + ms(19));
             scans += 1;
             if world.scan(false, unsettled).quiet {
                 break;
@@ -141,7 +141,7 @@ fn scans_leave_time_for_other_things() {
     world.ask(1);
     world.scan(true, None);
     let ended = world.now;
-    world.timer.hint(ended + MS);
+    world.timer.mark_dirty(ended + MS);
     assert_eq!(world.timer.due(), Some(ended + ms(700)));
 }
 
@@ -162,7 +162,7 @@ fn directories_that_cannot_be_watched_are_scanned_more_often() {
 
 #[derive(Debug, Clone)]
 enum Happens {
-    Hint,
+    Dirty,
     Ask,
     /// A scan, if one is due within this time, that takes and finds this.
     FinishedScan {
@@ -176,7 +176,7 @@ enum Happens {
 fn happens() -> impl Strategy<Value = Happens> {
     let unsettled = proptest::option::of(0..=2_000_u32);
     prop_oneof![
-        Just(Happens::Hint),
+        Just(Happens::Dirty),
         Just(Happens::Ask),
         (0..3_000_u32, 0..400_u32, any::<bool>(), unsettled).prop_map(|(within, takes, moved, unsettled)| {
             Happens::FinishedScan {
@@ -208,7 +208,7 @@ proptest! {
         };
         for one in happens {
             match one {
-                Happens::Hint => world.timer.hint(world.now),
+                Happens::Dirty => world.timer.mark_dirty(world.now),
                 Happens::Ask => {
                     asked += 1;
                     world.ask(asked);

@@ -340,7 +340,7 @@ async fn silent_connections_keep_nobody_out() {
             answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 1\r\n"),
             "{answer}"
         );
-        assert!(here.connections.refused() > 0);
+        assert!(here.connections.refused.get() > 0);
         here.stop.now();
         // A stop answers each of them.
         for mut stream in busy {

@@ -5,7 +5,7 @@ use super::super::tests::{
 };
 use super::*;
 use crate::triggers::nats::books::{KnownClaim, MessageStage, OpenMessage};
-use crate::triggers::nats::request::NatsRequest;
+use crate::triggers::nats::request::{KeyWrite, NatsRequest};
 use crate::triggers::nats::wanted::WantedEntry;
 use fnd_core::records::outcome::Reason;
 use fnd_core::run::Event;
@@ -36,7 +36,7 @@ fn attempt(number: u32, worker: WorkerId) -> MessageAttempt {
 fn claim(messages: &mut Messages, seconds: u64) {
     messages.claim(at(seconds), Box::new(record(ID, Reason::Ok)));
     let requests = sent(messages);
-    let [NatsRequest::Write { number, .. }] = requests[..] else {
+    let [NatsRequest::Write(KeyWrite { number, .. })] = requests[..] else {
         panic!("the claim is written");
     };
     messages.written(at(seconds), number, Ok(5));
@@ -88,11 +88,11 @@ fn an_attempt_that_begins_later_than_it_was_claimed_has_its_limit_from_its_begin
     assert!(begins(&mut messages, 2).is_empty());
     let requests = begins(&mut messages, 61);
     let [
-        NatsRequest::Write {
+        NatsRequest::Write(KeyWrite {
             value,
             replaces: Some(5),
             ..
-        },
+        }),
     ] = &requests[..]
     else {
         panic!("the other nodes wait for as long");

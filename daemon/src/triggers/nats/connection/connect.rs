@@ -5,7 +5,6 @@ use crate::triggers::nats::request::NatsConnect;
 use async_nats::{Client, ConnectOptions, Event};
 use std::io;
 use std::time::Duration;
-use tokio::sync::mpsc::UnboundedSender;
 
 /// How long a server may take for a connection: TCP, TLS, and its first answer.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -34,28 +33,15 @@ pub(super) enum ConnectionEvent {
     ServerError(String),
 }
 
-/// Where a client says something; with the number of the client, since one that was given up may still say something.
-#[derive(Debug, Clone)]
-pub(super) struct EventSender {
-    pub(super) client: u64,
-    pub(super) events: UnboundedSender<(u64, ConnectionEvent)>,
-}
-
-impl EventSender {
-    fn send(&self, event: ConnectionEvent) {
-        let _ = self.events.send((self.client, event)); // an error: the thread ends
-    }
-}
-
-/// Prepares a connection. The future tries it once.
+/// Prepares a connection, whose client says its changes by `send`. The future tries it once.
 ///
 /// # Errors
 /// Why the credentials cannot be used, for people.
-pub(super) fn connect(
+pub(super) fn connect<S: Fn(ConnectionEvent) + Clone + Send + Sync + 'static>(
     settings: &NatsConnect,
-    events: EventSender,
-) -> Result<impl Future<Output = Result<Client, String>> + use<>, String> {
-    let tries = events.clone();
+    send: S,
+) -> Result<impl Future<Output = Result<Client, String>> + use<S>, String> {
+    let send_failure = send.clone();
     let mut options = ConnectOptions::new()
         .name(format!("fnd on {}", settings.node))
         .connection_timeout(CONNECT_MAX)
@@ -67,7 +53,7 @@ pub(super) fn connect(
         // The callbacks hand on what they get and wait for nothing: the client waits for them.
         .event_callback(move |event| {
             if let Some(event) = said(event) {
-                events.send(event);
+                send(event);
             }
             std::future::ready(())
         })
@@ -77,7 +63,7 @@ pub(super) fn connect(
                 Some(format!("{server}: {error}"))
             });
             if let Some(why) = failed {
-                tries.send(ConnectionEvent::TryFailed(why));
+                send_failure(ConnectionEvent::TryFailed(why));
             }
             // The client chooses the server itself.
             std::future::ready(None)

@@ -70,7 +70,15 @@ impl Entries {
                 let stream = rules.stream.as_deref().unwrap_or_default();
                 let is_it = |known: &&KnownEntry| known.is_of(stream, &rules.consumer);
                 let made_ns = before.values().find(is_it).and_then(|known| known.made_ns);
-                KnownEntry::new(entry, (look, made_ns), self.next_pull)
+                KnownEntry {
+                    entry,
+                    made_ns,
+                    look,
+                    state: None,
+                    searches: false,
+                    pulls: Pulls::new(self.next_pull),
+                    lost: 0,
+                }
             });
             self.known.insert(known.entry.number, known);
         }
@@ -115,11 +123,10 @@ impl Entries {
 
     /// Has the entries of a consumer looked for at once: nobody takes what is said about its deliveries.
     pub(super) fn doubt(&mut self, (stream, consumer): (&str, &str), now: Instant) {
-        let is_it = |known: &KnownEntry| known.is_of(stream, consumer);
-        self.known
-            .values_mut()
-            .filter(|known| is_it(known))
-            .for_each(|known| known.doubt(now));
+        let known = self.known.values_mut();
+        for known in known.filter(|known| known.is_of(stream, consumer)) {
+            known.doubt(now);
+        }
     }
 
     /// Takes what was found of an entry.
@@ -130,7 +137,7 @@ impl Entries {
         let mut left = 0;
         let (state, figures, pause) = match found {
             Ok(found) => {
-                known.made_ns.get_or_insert(found.made_ns);
+                known.made_ns.get_or_insert(found.figures.made_ns);
                 known.searches = false;
                 (found.state, Some(found.figures), LOOK)
             }
@@ -242,18 +249,6 @@ fn ended(entry: u32, left: usize) -> Option<NatsFact> {
 }
 
 impl KnownEntry {
-    fn new(entry: NatsEntry, (look, made_ns): (NextLook, Option<u64>), first_pull: u64) -> Self {
-        Self {
-            entry,
-            made_ns,
-            look,
-            state: None,
-            searches: false,
-            pulls: Pulls::new(first_pull),
-            lost: 0,
-        }
-    }
-
     fn is_of(&self, stream: &str, consumer: &str) -> bool {
         let rules = &self.entry.rules;
         rules.stream.as_deref() == Some(stream) && rules.consumer == consumer

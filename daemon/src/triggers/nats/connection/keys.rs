@@ -3,10 +3,10 @@
 //! from any server that has a copy, and fnd must not take over work because a copy is old.
 
 use super::headers;
-use super::pending_replies::{KeyWrite, Question};
-use crate::triggers::nats::fact::{FoundKey, NatsFact, WriteRefused};
-use async_nats::{HeaderMap, Message};
-use bytes::Bytes;
+use super::pending_replies::Question;
+use crate::triggers::nats::fact::{FoundKey, NatsAnswer, NatsFact, WriteRefused};
+use crate::triggers::nats::request::{KeyWrite, OutgoingMessage};
+use async_nats::Message;
 use fnd_core::triggers::nats::claim_key::NODES;
 use fnd_core::triggers::nats::server::answers::{self, BadAnswer, PubAck, StoredAnswer, StoredMessage, error};
 use serde_json::json;
@@ -18,20 +18,19 @@ const EXPECTED: &str = "Nats-Expected-Last-Subject-Sequence";
 /// The mark of a deleted key.
 const OPERATION: &str = "KV-Operation";
 
-/// The subject and the body of a request.
-pub(super) type KeyRequest = (String, Bytes);
-
 /// Returns the request that reads a key. The leader of the stream answers it.
-pub(super) fn read_request(bucket: &str, key: &str) -> KeyRequest {
+pub(super) fn read_request(bucket: &str, key: &str) -> OutgoingMessage {
     let body = json!({ "last_by_subj": format!("$KV.{bucket}.{key}") });
-    (format!("$JS.API.STREAM.MSG.GET.KV_{bucket}"), body.to_string().into())
+    OutgoingMessage::plain(format!("$JS.API.STREAM.MSG.GET.KV_{bucket}"), body.to_string())
 }
 
-/// Returns the subject and the headers of the message that writes a key.
-pub(super) fn write_message(bucket: &str, key: &str, replaces: Option<u64>) -> (String, HeaderMap) {
-    let mut headers = HeaderMap::new();
-    headers.insert(EXPECTED, replaces.unwrap_or(0).to_string());
-    (format!("$KV.{bucket}.{key}"), headers)
+/// Returns the message that writes a key.
+pub(super) fn write_message(bucket: &str, write: &KeyWrite) -> OutgoingMessage {
+    let replaces = write.replaces.unwrap_or(0).to_string();
+    OutgoingMessage {
+        headers: vec![(EXPECTED.to_owned(), replaces)],
+        ..OutgoingMessage::plain(format!("$KV.{bucket}.{}", write.key), write.value.clone())
+    }
 }
 
 /// Returns the fact of the answer to a read.
@@ -44,7 +43,7 @@ pub(super) fn read_answer(number: u64, answer: &[u8]) -> NatsFact {
         })),
         Err(bad) => Err(bad.to_string()),
     };
-    NatsFact::Read { number, result }
+    NatsFact::Answer(number, NatsAnswer::Key(result))
 }
 
 /// The next step after the answer to a write.
@@ -70,7 +69,7 @@ pub(super) fn write_answer(write: KeyWrite, answer: &[u8]) -> WriteStep {
         Err(bad @ BadAnswer::Unreadable(_)) => Err(WriteRefused::Unknown(bad.to_string())),
     };
     let number = write.number;
-    WriteStep::Fact(NatsFact::Written { number, result })
+    WriteStep::Fact(NatsFact::Answer(number, NatsAnswer::Written(result)))
 }
 
 /// Reads the answer to the question whether the key that should not be there was deleted.
@@ -84,7 +83,7 @@ pub(super) fn deleted_answer(write: KeyWrite, answer: &[u8]) -> WriteStep {
         Ok(_) => Err(WriteRefused::Conflict),
         Err(bad) => Err(WriteRefused::Unknown(bad.to_string())),
     };
-    WriteStep::Fact(NatsFact::Written { number, result })
+    WriteStep::Fact(NatsFact::Answer(number, NatsAnswer::Written(result)))
 }
 
 /// Returns the last message of a key, nothing if there is none.

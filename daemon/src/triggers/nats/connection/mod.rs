@@ -2,7 +2,6 @@
 //! nothing about messages: it neither reads them nor knows whose they are.
 //!
 //! Files:
-//! - `acknowledgements`: the answers to the server about a delivery
 //! - `connect`: the settings of a connection, and its changes
 //! - `entries`: the entries of `[[nats]]`: when each is looked for, and the result
 //! - `headers`: headers of messages
@@ -14,7 +13,6 @@
 //! - `thread`: the loop
 //! - `unreadable`: messages at which the client gives its connection up
 
-mod acknowledgements;
 mod connect;
 mod entries;
 mod headers;

@@ -5,8 +5,8 @@
 //! call returns, so a renewal goes before the signs of life that follow it. And an answer that never comes leaves
 //! nothing behind.
 
-use crate::triggers::nats::fact::{NatsFact, SettleFailed, WriteRefused};
-use bytes::Bytes;
+use crate::triggers::nats::fact::{NatsAnswer, NatsFact, SettleFailed, WriteRefused};
+use crate::triggers::nats::request::KeyWrite;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,17 +33,6 @@ pub(super) enum Question {
     Signal {
         ack: Arc<str>,
     },
-}
-
-/// A key that is to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KeyWrite {
-    /// The number of the request.
-    pub(super) number: u64,
-    pub(super) key: Arc<str>,
-    pub(super) value: Bytes,
-    /// The revision that it replaces; absent: there must be no such key.
-    pub(super) replaces: Option<u64>,
 }
 
 /// Why there is no answer.
@@ -137,28 +126,23 @@ impl PendingReplies {
 
 /// Returns the fact about a question that has no answer.
 pub(super) fn unanswered(question: &Question, why: NoAnswer) -> Option<NatsFact> {
-    match question {
-        Question::Read { number } => Some(NatsFact::Read {
-            number: *number,
-            result: Err(why.words().to_owned()),
-        }),
-        Question::Write(write) | Question::Deleted(write) => Some(NatsFact::Written {
-            number: write.number,
-            result: Err(WriteRefused::Unknown(why.words().to_owned())),
-        }),
-        Question::Settle { number } => Some(NatsFact::Settled {
-            number: *number,
-            result: Err(match why {
+    let words = why.words().to_owned();
+    let (number, answer) = match question {
+        Question::Read { number } => (*number, NatsAnswer::Key(Err(words))),
+        Question::Write(KeyWrite { number, .. }) | Question::Deleted(KeyWrite { number, .. }) => {
+            (*number, NatsAnswer::Written(Err(WriteRefused::Unknown(words))))
+        }
+        Question::Settle { number } => {
+            let failed = match why {
                 NoAnswer::NoResponders => SettleFailed::NoResponders,
                 NoAnswer::Timeout | NoAnswer::Disconnected => SettleFailed::Timeout,
-            }),
-        }),
-        Question::Publish { number } => Some(NatsFact::Published {
-            number: *number,
-            result: Err(why.words().to_owned()),
-        }),
-        Question::Signal { .. } => None,
-    }
+            };
+            (*number, NatsAnswer::Settled(Err(failed)))
+        }
+        Question::Publish { number } => (*number, NatsAnswer::Published(Err(words))),
+        Question::Signal { .. } => return None,
+    };
+    Some(NatsFact::Answer(number, answer))
 }
 
 #[cfg(test)]

@@ -44,8 +44,6 @@ pub(super) struct DeliveredMessages {
 /// The consumer of an entry, as the server has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundEntry {
-    /// When its consumer was made, nanoseconds since 1970.
-    pub(super) made_ns: u64,
     pub(super) delivered: DeliveredMessages,
     pub(super) state: EntryState,
     pub(super) figures: ConsumerFigures,
@@ -95,7 +93,6 @@ pub(super) async fn look(client: &Client, due: &DueLook, bucket: &ClaimBucket) -
         filter => filter,
     };
     Ok(FoundEntry {
-        made_ns: consumer.created_ns,
         delivered: DeliveredMessages {
             filter: filter.to_owned(),
             first: consumer.ack_floor.stream_seq.saturating_add(1),

@@ -9,14 +9,6 @@ use std::collections::btree_map::Entry;
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// The subjects to which the thread is subscribed as long as it has the connection.
-#[derive(Debug)]
-pub(super) struct ListenedSubjects {
-    pub(super) answers: String,
-    pub(super) pulls: String,
-    pub(super) renewals: String,
-}
-
 /// Where a message has come in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
@@ -40,14 +32,9 @@ impl Subscriptions {
     ///
     /// # Errors
     /// Why the client does not take it, for people.
-    pub(super) async fn listen(&mut self, client: &Client, subjects: ListenedSubjects) -> Result<(), String> {
-        let all = [
-            (Source::Answers, subjects.answers),
-            (Source::Renewals, subjects.renewals),
-            (Source::Pulls, subjects.pulls),
-        ];
+    pub(super) async fn listen(&mut self, client: &Client, subjects: [(Source, String); 3]) -> Result<(), String> {
         self.own.clear();
-        for (source, subject) in all {
+        for (source, subject) in subjects {
             let subscriber = client.subscribe(subject).await.map_err(|error| error.to_string())?;
             self.own.push((source, subscriber));
         }

@@ -3,11 +3,14 @@
 use super::*;
 use crate::triggers::nats::books::MessageStage;
 use crate::triggers::nats::fact::FoundMessage;
+use crate::triggers::nats::request::KeyWrite;
 use crate::triggers::nats::tests::{
-    asked_for_key, at, claim, delivered, found, function, mark, ready, sent, serving, wanted, wanted_entry, wrote_claim,
+    asked_for_key, at, claim, delivered, entry_is_ready, found, function, mark, sent, serving, wanted, wanted_entry,
+    wrote_claim,
 };
 use crate::triggers::nats::wanted::WantedEntry;
 use fnd_core::places::conditions::Test;
+use fnd_core::records::StreamPlace;
 use fnd_core::run::Overlap;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord};
 use fnd_manifest::function::route::{Condition, RequestPlace};
@@ -97,7 +100,7 @@ fn what_cannot_be_stored_is_given_back() {
     let (mut messages, number) = with_delivery(1);
     messages.known(at(5), number, Ok(None));
     messages.take_effects();
-    messages.entry_is(1, ready());
+    entry_is_ready(&mut messages, 1);
     assert_eq!(messages.asking().len(), 1);
     messages.stored(at(5), ID, false);
     assert!(matches!(
@@ -155,11 +158,11 @@ fn what_was_taken_over_and_cannot_be_stored_is_free_for_every_node() {
     messages.stored(at(7), ID, false);
     let requests = sent(&mut messages);
     let [
-        NatsRequest::Write {
+        NatsRequest::Write(KeyWrite {
             value,
             replaces: Some(5),
             ..
-        },
+        }),
         NatsRequest::Signal { .. },
     ] = &requests[..]
     else {
@@ -202,7 +205,7 @@ fn what_another_process_with_this_name_has_claimed_may_still_run() {
         };
         messages.read(at(6), number, Ok(Some(found(&begun, 4))));
         let requests = sent(&mut messages);
-        let is_taken = matches!(requests[..], [NatsRequest::Write { .. }]);
+        let is_taken = matches!(requests[..], [NatsRequest::Write(_)]);
         let signal = AckSignal::GiveBack(Duration::from_secs(30));
         let is_given_back = matches!(&requests[..], [NatsRequest::Signal { signal: found, .. }] if *found == signal);
         assert_eq!((is_taken, is_given_back), (is_own, !is_own));
@@ -241,23 +244,18 @@ fn a_duplicate_goes_on_with_work_whose_own_message_is_gone() {
         };
         messages.read(at(6), number, Ok(Some(found(&held, 4))));
         let requests = sent(&mut messages);
-        let [
-            NatsRequest::ReadMessage {
-                number, sequence: 3, ..
-            },
-        ] = requests[..]
-        else {
+        let [NatsRequest::ReadMessage { number, place: (_, 3) }] = requests[..] else {
             panic!("the message of the claim is read");
         };
         messages.message_read(at(6), number, Ok(found_message.map(Box::new)));
         let requests = sent(&mut messages);
         match &requests[..] {
             [
-                NatsRequest::Write {
+                NatsRequest::Write(KeyWrite {
                     value,
                     replaces: Some(4),
                     ..
-                },
+                }),
             ] if takes_over => {
                 let taken = ClaimRecord::read(value).unwrap();
                 assert_eq!((taken.sequence, taken.invocation), (7, ID));
@@ -318,7 +316,7 @@ fn a_later_when_acknowledges_nothing_that_runs() {
         messages.read(at(40), number, Ok(claim));
         let is_settled = matches!(sent(&mut messages)[..], [NatsRequest::Settle { term: None, .. }]);
         assert_eq!(is_settled, !is_claimed);
-        assert_eq!(messages.functions[&function("f")].counters.skipped, skipped);
+        assert_eq!(messages.counters_of(&function("f")).skipped, skipped);
     }
 }
 
@@ -372,5 +370,5 @@ fn a_message_that_when_excludes_is_acknowledged() {
         sent(&mut messages)[..],
         [NatsRequest::Settle { term: None, .. }]
     ));
-    assert_eq!(messages.functions[&function("f")].counters.skipped, 1);
+    assert_eq!(messages.counters_of(&function("f")).skipped, 1);
 }

@@ -1,6 +1,7 @@
 //! Ends of messages: each step of them, and the answers of the server.
 
 use super::super::addresses::tests::stored;
+use super::super::request::KeyWrite;
 use super::super::tests::{
     at, claim, delivered, function, mark, messages, open_message, sent, server, serving, up, wanted, wanted_accept,
     wanted_entry, wrote_claim,
@@ -36,12 +37,7 @@ fn an_end_of_a_message_that_is_gone_ends_no_other_message() {
         message.claim = KnownClaim::Written(claim("vm1", ID).ended(1, false), 4);
         messages.take_effects();
         messages.ended(at(2), ID);
-        let [
-            NatsRequest::ReadMessage {
-                number, sequence: 7, ..
-            },
-        ] = sent(&mut messages)[..]
-        else {
+        let [NatsRequest::ReadMessage { number, place: (_, 7) }] = sent(&mut messages)[..] else {
             panic!("its place is looked at");
         };
         messages.message_read(at(2), number, Ok(found));
@@ -86,7 +82,7 @@ fn an_acknowledgement_that_nobody_answers_takes_no_place_and_is_repeated_as_long
     messages.take_effects();
     messages.open.get_mut(&ID).unwrap().claim = KnownClaim::Written(claim("vm1", ID), 3);
     messages.ended(at(1), ID);
-    let [NatsRequest::Write { number, .. }] = sent(&mut messages)[..] else {
+    let [NatsRequest::Write(KeyWrite { number, .. })] = sent(&mut messages)[..] else {
         panic!("the claim comes first");
     };
     messages.written(at(2), number, Ok(4));

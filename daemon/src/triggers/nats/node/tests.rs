@@ -1,13 +1,27 @@
 //! The key of the node in the register.
 
 use super::super::fact::NatsFact;
-use super::super::name::tests::written_by;
-use super::super::request::NatsRequest;
+use super::super::request::{KeyWrite, NatsRequest};
 use super::super::tests::{at, claim, messages, open_message, sent, server, up, wanted_entry};
 use super::*;
 use fnd_wire::ids::InvocationId;
 
 const ID: InvocationId = InvocationId(1);
+
+/// Returns the key of a node as one with this instance and this process has written it.
+fn written_by(instance: u64, process: u64, revision: u64) -> FoundKey {
+    let record = NodeRecord {
+        instance,
+        process,
+        version: "0.2.0".to_owned(),
+        at_ms: 1,
+    };
+    FoundKey {
+        value: record.bytes().into(),
+        revision,
+        stamp: revision,
+    }
+}
 
 fn found(instance: u64, process: u64, revision: u64) -> Result<Option<FoundKey>, String> {
     Ok(Some(written_by(instance, process, revision)))
@@ -17,7 +31,7 @@ fn found(instance: u64, process: u64, revision: u64) -> Result<Option<FoundKey>,
 fn writes(messages: &mut Messages) -> Vec<Option<u64>> {
     let requests = sent(messages).into_iter();
     let writes = requests.filter_map(|request| match request {
-        NatsRequest::Write { replaces, .. } => Some(replaces),
+        NatsRequest::Write(KeyWrite { replaces, .. }) => Some(replaces),
         _ => None,
     });
     writes.collect()
@@ -114,4 +128,21 @@ fn a_refused_renewal_asks_who_has_the_key() {
     assert!(sent(&mut messages).is_empty());
     messages.node_is_written(at(2), at(1).mono, &Err(WriteRefused::Conflict));
     assert!(matches!(sent(&mut messages)[..], [NatsRequest::Read { .. }]));
+}
+
+#[test]
+fn an_fnd_with_the_name_of_this_one_is_silent_since_this_one_has_it() {
+    let mut name = NameBook::default();
+    let ten = Duration::from_secs(10);
+    assert_eq!(name.silence(ten, at(99).mono), SilenceProof::Wants(ten));
+    name.is_written(at(100).mono);
+    name.is_written(at(105).mono);
+    let second = Duration::from_secs(1);
+    assert_eq!(name.silence(ten, at(109).mono), SilenceProof::Wants(second));
+    assert_eq!(name.silence(ten, at(110).mono), SilenceProof::Given(ten));
+    let key = |process| written_by(7, process, 9);
+    assert!(name.is_own(Some(&key(0)), 7));
+    assert_eq!(name.silence(ten, at(110).mono), SilenceProof::Given(ten));
+    assert!(!name.is_own(Some(&key(6)), 7), "a copy has had it");
+    assert_eq!(name.silence(ten, at(110).mono), SilenceProof::Wants(ten));
 }

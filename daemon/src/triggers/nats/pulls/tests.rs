@@ -1,7 +1,9 @@
 //! Functions that ask for messages.
 
 use super::super::fact::NatsFact;
-use super::super::tests::{at, delivered, function, messages, ready, sent, up, wanted, wanted_entry, wanted_reply};
+use super::super::tests::{
+    at, delivered, entry_is_ready, function, messages, sent, up, wanted, wanted_entry, wanted_reply,
+};
 use super::*;
 use fnd_wire::ids::{Attempt, InvocationId};
 
@@ -17,7 +19,7 @@ fn with_entry() -> Messages {
     let mut messages = messages();
     up(&mut messages);
     messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
-    messages.entry_is(1, ready());
+    entry_is_ready(&mut messages, 1);
     messages.take_effects();
     messages
 }
@@ -45,7 +47,7 @@ fn a_function_asks_for_its_room_once_and_again_for_what_will_not_come() {
 fn with_two_functions() -> Messages {
     let mut messages = with_entry();
     messages.wants(&function("g"), Some(wanted(vec![wanted_entry("g", "y")])));
-    messages.entry_is(2, ready());
+    entry_is_ready(&mut messages, 2);
     messages.take_effects();
     messages
 }

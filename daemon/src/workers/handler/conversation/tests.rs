@@ -17,12 +17,19 @@ fn block<T>(future: impl Future<Output = T>) -> T {
     runtime.block_on(async { tokio::time::timeout(LIMIT, future).await.expect("within the limit") })
 }
 
+fn buffers() -> Arc<Buffers> {
+    Buffers::new(1 << 30, "/nonexistent".into())
+}
+
 /// Needs a runtime.
 fn talk(calls_max: usize) -> (Conversation, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     theirs.set_read_timeout(Some(LIMIT)).unwrap();
     theirs.set_write_timeout(Some(LIMIT)).unwrap();
-    (Conversation::new(ours.into(), 1 << 20, calls_max).unwrap(), theirs)
+    (
+        Conversation::new(ours.into(), 1 << 20, calls_max, buffers()).unwrap(),
+        theirs,
+    )
 }
 
 fn frame(kind: u8, flags: u8, call: u64, content: &[u8]) -> Vec<u8> {
@@ -177,7 +184,7 @@ fn stopping_takes_no_byte_of_the_next_message() {
     block(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let duplicate = ours.try_clone().unwrap();
-        let talk = Conversation::new(ours.into(), 1 << 20, 2).unwrap();
+        let talk = Conversation::new(ours.into(), 1 << 20, 2, buffers()).unwrap();
         let mut worker = theirs;
         let first = answer(1, &vec![b'x'; 200_000]);
         let (begun, rest) = first.split_at(100_000);
@@ -200,7 +207,7 @@ fn stopping_takes_no_byte_of_the_next_message() {
         drop(talk);
         drop(writer.join().unwrap());
         // For another fnd, with the duplicate.
-        let talk = Conversation::new(duplicate.into(), 1 << 20, 2).unwrap();
+        let talk = Conversation::new(duplicate.into(), 1 << 20, 2, buffers()).unwrap();
         let mut messages = Vec::new();
         let end = talk.run(|one| messages.push(one)).await;
         assert_eq!(calls(&messages), [2, 0]);
@@ -269,7 +276,7 @@ fn a_call_and_its_answer_are_quick() {
 fn a_large_payload_and_a_large_answer_arrive_whole() {
     block(async {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let talk = Conversation::new(ours.into(), 8 << 20, 2).unwrap();
+        let talk = Conversation::new(ours.into(), 8 << 20, 2, buffers()).unwrap();
         let content: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).take(5_000_001).collect();
         let message = invoke(1, InvokeHead::default(), Some(&Data::from(content.clone())), None).unwrap();
         let expected = message.clone().joined();
@@ -309,7 +316,7 @@ fn a_large_payload_and_a_large_answer_arrive_whole() {
 fn listening() -> (Conversation, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(dir.path().join("socket")).unwrap();
-    (Conversation::new(listener.into(), 1 << 20, 2).unwrap(), dir)
+    (Conversation::new(listener.into(), 1 << 20, 2, buffers()).unwrap(), dir)
 }
 
 fn connect(dir: &tempfile::TempDir) -> UnixStream {
@@ -349,7 +356,7 @@ fn a_connection_is_handed_over_and_a_socket_where_nobody_has_connected_stays() {
         worker.write_all(&answer(1, b"one")).unwrap();
         let end = talk.run(|_| talk.stop()).await;
         assert!(matches!(end, ConversationEnd::Stopped), "{end:?}");
-        let next = Conversation::new(talk.connection().unwrap().unwrap(), 1 << 20, 2).unwrap();
+        let next = Conversation::new(talk.connection().unwrap().unwrap(), 1 << 20, 2, buffers()).unwrap();
         drop((talk, dir));
         assert!(next.connection().unwrap().is_none(), "whoever passed it has a copy");
         worker.write_all(&answer(2, b"two")).unwrap();

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+use tokio::io::unix::AsyncFd;
 
 /// Parts that are sent with one system call.
 const PARTS: usize = 16;
@@ -70,13 +70,5 @@ fn taken(unsent: &mut VecDeque<Bytes>, mut count: usize) {
             return;
         }
         unsent.pop_front();
-    }
-}
-
-/// Waits for room, where `room` is there; for ever otherwise.
-pub(super) async fn writable(room: Option<&AsyncFd<OwnedFd>>) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
-    match room {
-        Some(room) => room.writable().await,
-        None => std::future::pending().await,
     }
 }

@@ -33,7 +33,6 @@ fn start() -> Instant {
 
 fn found() -> Result<FoundEntry, NotFound> {
     Ok(FoundEntry {
-        made_ns: 7,
         delivered: DeliveredMessages {
             filter: "orders.>".to_owned(),
             first: 1,
@@ -43,6 +42,7 @@ fn found() -> Result<FoundEntry, NotFound> {
         state: ready(),
         figures: ConsumerFigures {
             pending: 1,
+            made_ns: 7,
             ..figures()
         },
     })

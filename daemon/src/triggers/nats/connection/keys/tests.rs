@@ -1,4 +1,5 @@
 use super::*;
+use bytes::Bytes;
 
 fn write(replaces: Option<u64>) -> KeyWrite {
     KeyWrite {
@@ -11,7 +12,7 @@ fn write(replaces: Option<u64>) -> KeyWrite {
 
 fn written(step: WriteStep) -> Result<u64, WriteRefused> {
     match step {
-        WriteStep::Fact(NatsFact::Written { number: 4, result }) => result,
+        WriteStep::Fact(NatsFact::Answer(4, NatsAnswer::Written(result))) => result,
         WriteStep::Fact(fact) => panic!("{fact:?}"),
         WriteStep::Ask(question) => panic!("{question:?}"),
     }
@@ -42,11 +43,11 @@ fn message(seq: u64, headers: &str) -> Vec<u8> {
 
 #[test]
 fn a_write_names_the_revision_that_it_replaces() {
-    let (subject, headers) = write_message("b", "claims.a", Some(7));
-    assert_eq!(subject, "$KV.b.claims.a");
-    assert_eq!(headers.get(EXPECTED).map(|value| value.as_str()), Some("7"));
-    let (_, headers) = write_message("b", "claims.a", None);
-    assert_eq!(headers.get(EXPECTED).map(|value| value.as_str()), Some("0"));
+    let message = write_message("b", &write(Some(7)));
+    assert_eq!(&*message.subject, "$KV.b.claims.a");
+    assert_eq!(message.headers, [(EXPECTED.to_owned(), "7".to_owned())]);
+    let message = write_message("b", &write(None));
+    assert_eq!(message.headers, [(EXPECTED.to_owned(), "0".to_owned())]);
     assert_eq!(written(write_answer(write(Some(7)), STORED)), Ok(9));
     assert_eq!(
         written(write_answer(write(Some(7)), CONFLICT)),
@@ -81,7 +82,7 @@ fn a_deleted_key_is_made_again_in_place_of_its_mark() {
 #[test]
 fn a_key_is_read_with_its_revision_and_its_stamp() {
     let read = |answer: &[u8]| match read_answer(1, answer) {
-        NatsFact::Read { number: 1, result } => result.map_err(drop),
+        NatsFact::Answer(1, NatsAnswer::Key(result)) => result.map_err(drop),
         fact => panic!("{fact:?}"),
     };
     let found = |stamp| {
@@ -101,7 +102,7 @@ fn a_key_is_read_with_its_revision_and_its_stamp() {
 fn a_renewal_is_heard_of_once_and_a_refused_one_never() {
     let mut heard = HeardRenewals::default();
     let mut hears = |subject: &str, replaces: Option<u64>| {
-        let (_, headers) = write_message("b", "x", replaces);
+        let headers = headers::map(&write_message("b", &write(replaces)).headers);
         let message = Message {
             subject: subject.into(),
             reply: None,

@@ -6,7 +6,7 @@ use crate::triggers::nats::connection::keys::HeardRenewals;
 use crate::triggers::nats::connection::pending_replies::NoAnswer;
 use crate::triggers::nats::connection::streams::{self, FoundBucket, FoundEntry, NotFound};
 use crate::triggers::nats::connection::unreadable;
-use crate::triggers::nats::fact::{ConnectedServer, FoundMessage, NatsFact};
+use crate::triggers::nats::fact::{ConnectedServer, FoundMessage, NatsAnswer, NatsFact};
 use futures_util::FutureExt as _;
 use futures_util::future::join;
 use std::sync::Arc;
@@ -72,12 +72,11 @@ impl NatsThread {
                 self.out.extend(facts);
             }
             JobDone::Message(number, found, asked) => {
-                let found = found.map_err(|missing| self.explained(missing, asked));
-                let result = match found {
+                let result = match found.map_err(|missing| self.explained(missing, asked)) {
                     Ok(found) => Ok(found.map(Box::new)),
                     Err(NotFound::Missing(why) | NotFound::NoAnswer(why)) => Err(why),
                 };
-                self.out.push(NatsFact::MessageRead { number, result });
+                self.out.push(NatsFact::Answer(number, NatsAnswer::Message(result)));
             }
         }
     }
@@ -85,8 +84,8 @@ impl NatsThread {
     /// Begins to read a message of a stream.
     pub(super) fn read_message(&mut self, number: u64, (stream, sequence): (Arc<str>, u64)) {
         let Some(client) = self.connection().cloned() else {
-            let result = Err(NoAnswer::Disconnected.words().to_owned());
-            return self.out.push(NatsFact::MessageRead { number, result });
+            let answer = NatsAnswer::Message(Err(NoAnswer::Disconnected.words().to_owned()));
+            return self.out.push(NatsFact::Answer(number, answer));
         };
         let asked = monotonic();
         let job = async move {

@@ -10,7 +10,7 @@
 //! Files:
 //! - `looks`: looks for objects on the server: the bucket, streams and consumers, single messages
 //! - `receiving`: handles answers, messages, renewals, requests of others
-//! - `sending`: sends requests to the server
+//! - `sending`: sends requests to the server, and the answers about a delivery
 //! - `state`: the connection: tried, up, lost; the times of the next actions
 
 mod looks;
@@ -28,10 +28,9 @@ use crate::triggers::nats::fact::NatsFact;
 use crate::triggers::nats::request::{NatsConnect, NatsRequest};
 use async_nats::{Client, Message};
 use futures_util::StreamExt as _;
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use looks::{BucketLook, JobDone};
-use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -112,13 +111,13 @@ pub(in crate::triggers::nats) async fn run(mut requests: UnboundedReceiver<NatsR
             // Cancel-safe: likewise. The thread has a sender itself, so the channel does not end.
             Some((client, event)) = events.recv() => Wake::Event(client, event),
             // Cancel-safe: the try stays in its place and goes on.
-            tried = first_try(connecting) => Wake::Tried(tried),
+            Some(tried) = OptionFuture::from(connecting.as_mut()) => Wake::Tried(tried),
             // Cancel-safe: a message is taken only when it is returned.
             message = subscriptions.next() => Wake::Message(message),
             // Cancel-safe: the jobs stay in their set and go on.
             Some(done) = jobs.next(), if !jobs.is_empty() => Wake::Job(done),
             // Cancel-safe: the next turn computes the time anew.
-            () = until(due) => Wake::Due,
+            Some(()) = OptionFuture::from(due.map(|due| sleep_until(due.into()))) => Wake::Due,
         };
         thread.handle(wake).await;
         for fact in thread.out.drain(..) {
@@ -130,20 +129,6 @@ pub(in crate::triggers::nats) async fn run(mut requests: UnboundedReceiver<NatsR
     if let Some(client) = thread.client.take().filter(|_| thread.is_up) {
         // An error, or too late: the server delivers again the messages of which it was not told.
         let _ = timeout(FLUSH_MAX, client.flush()).await;
-    }
-}
-
-async fn first_try(connecting: &mut Option<LocalBoxFuture<'static, Result<Client, String>>>) -> Result<Client, String> {
-    match connecting {
-        Some(connecting) => connecting.await,
-        None => pending().await,
-    }
-}
-
-async fn until(due: Option<Instant>) {
-    match due {
-        Some(due) => sleep_until(due.into()).await,
-        None => pending().await,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::triggers::nats::connection::headers;
 use crate::triggers::nats::connection::keys::{self, WriteStep};
 use crate::triggers::nats::connection::pending_replies::{NoAnswer, PendingReply, Question, unanswered};
 use crate::triggers::nats::connection::subscriptions::Source;
-use crate::triggers::nats::fact::{DeliveredMessage, NatsFact, RequestedMessage, StoredAt};
+use crate::triggers::nats::fact::{DeliveredMessage, NatsAnswer, NatsFact, RequestedMessage, StoredAt};
 use async_nats::{Message, StatusCode};
 use fnd_core::records::StreamPlace;
 use fnd_core::triggers::nats::server::ack_address::{self, AckAddress};
@@ -74,7 +74,7 @@ impl NatsThread {
             Question::Write(write) => keys::write_answer(write, &message.payload),
             Question::Deleted(write) => keys::deleted_answer(write, &message.payload),
             // The server confirms with an empty message.
-            Question::Settle { number } => WriteStep::Fact(NatsFact::Settled { number, result: Ok(()) }),
+            Question::Settle { number } => WriteStep::Fact(NatsFact::Answer(number, NatsAnswer::Settled(Ok(())))),
             Question::Publish { number } => WriteStep::Fact(published(number, &message.payload)),
             Question::Signal { .. } => return,
         };
@@ -150,7 +150,7 @@ fn published(number: u64, answer: &[u8]) -> NatsFact {
         Err(BadAnswer::Refused(error)) => Err(objects::refusal("the message is not stored", &error)),
         Err(bad @ BadAnswer::Unreadable(_)) => Err(bad.to_string()),
     };
-    NatsFact::Published { number, result }
+    NatsFact::Answer(number, NatsAnswer::Published(result))
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
-//! Sends the requests of the part to the server.
+//! Sends the requests of the part to the server, also the answers about a delivery, whose texts are those of the protocol (ADR-15 of
+//! NATS).
 
 use super::NatsThread;
 use crate::clock::monotonic;
-use crate::triggers::nats::connection::acknowledgements;
 use crate::triggers::nats::connection::headers;
 use crate::triggers::nats::connection::keys;
-use crate::triggers::nats::connection::pending_replies::{KeyWrite, NoAnswer, Question, unanswered};
-use crate::triggers::nats::fact::NatsFact;
-use crate::triggers::nats::request::{NatsEntry, NatsRequest, OutgoingMessage};
-use async_nats::HeaderMap;
+use crate::triggers::nats::connection::pending_replies::{NoAnswer, Question, unanswered};
+use crate::triggers::nats::fact::{NatsAnswer, NatsFact};
+use crate::triggers::nats::request::{AckSignal, NatsEntry, NatsRequest, OutgoingMessage};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +17,9 @@ use tokio::time::timeout;
 /// is stalled.
 const SEND_MAX: Duration = Duration::from_secs(1);
 
-/// A message that goes out.
-pub(super) struct Outgoing {
-    subject: String,
-    headers: Option<HeaderMap>,
-    payload: Bytes,
-}
+/// From this version on a server takes a reason with the end of a message. One before it ignores an end with a reason,
+/// and answers as if it had not.
+const TAKES_REASON: (i64, i64, i64) = (2, 10, 4);
 
 impl NatsThread {
     /// Carries out a request of the part.
@@ -36,47 +32,26 @@ impl NatsThread {
                 self.out.extend(refused);
             }
             NatsRequest::Read { number, key } => {
-                let (subject, payload) = keys::read_request(&self.bucket_name(), &key);
-                self.ask(Question::Read { number }, Outgoing::plain(subject, payload))
-                    .await;
+                let message = keys::read_request(&self.bucket_name(), &key);
+                self.ask(Question::Read { number }, message).await;
             }
-            NatsRequest::Write {
-                number,
-                key,
-                value,
-                replaces,
-            } => {
-                let write = KeyWrite {
-                    number,
-                    key,
-                    value,
-                    replaces,
-                };
-                self.ask_again(Question::Write(write)).await;
-            }
-            NatsRequest::ReadMessage {
-                number,
-                stream,
-                sequence,
-            } => self.read_message(number, (stream, sequence)),
+            NatsRequest::Write(write) => self.ask_again(Question::Write(write)).await,
+            NatsRequest::ReadMessage { number, place } => self.read_message(number, place),
             NatsRequest::Signal { ack, signal } => {
-                let message = Outgoing::plain(ack.to_string(), acknowledgements::signal(signal));
+                let message = OutgoingMessage::plain(Arc::clone(&ack), signal_text(signal));
                 self.ask(Question::Signal { ack }, message).await;
             }
             NatsRequest::Settle { number, ack, term } => {
-                let payload = match self.connection() {
-                    Some(client) => acknowledgements::end(client, term.as_deref()),
-                    None => Bytes::new(), // nothing is sent
-                };
-                let message = Outgoing::plain(ack.to_string(), payload);
+                let (major, minor, patch) = TAKES_REASON;
+                let client = self.connection();
+                let takes_reason = client.is_some_and(|client| client.is_server_compatible(major, minor, patch));
+                let message = OutgoingMessage::plain(ack, end_text(takes_reason, term.as_deref()));
                 self.ask(Question::Settle { number }, message).await;
             }
-            NatsRequest::Publish { number, message } => {
-                self.ask(Question::Publish { number }, Outgoing::of(message)).await;
-            }
+            NatsRequest::Publish { number, message } => self.ask(Question::Publish { number }, message).await,
             NatsRequest::Answer(message) => {
                 // After an error, the sender of the request waits until its own timeout, as if fnd had gone.
-                let _ = self.send(Outgoing::of(message), None).await;
+                let _ = self.send(message, None).await;
             }
             NatsRequest::Stop => {} // the loop takes it
         }
@@ -101,18 +76,8 @@ impl NatsThread {
     pub(super) async fn ask_again(&mut self, question: Question) {
         let bucket = self.bucket_name();
         let message = match &question {
-            Question::Write(write) => {
-                let (subject, headers) = keys::write_message(&bucket, &write.key, write.replaces);
-                Outgoing {
-                    subject,
-                    headers: Some(headers),
-                    payload: write.value.clone(),
-                }
-            }
-            Question::Deleted(write) => {
-                let (subject, payload) = keys::read_request(&bucket, &write.key);
-                Outgoing::plain(subject, payload)
-            }
+            Question::Write(write) => keys::write_message(&bucket, write),
+            Question::Deleted(write) => keys::read_request(&bucket, &write.key),
             Question::Read { .. } | Question::Settle { .. } | Question::Publish { .. } | Question::Signal { .. } => {
                 return;
             }
@@ -121,7 +86,7 @@ impl NatsThread {
     }
 
     /// Sends a message whose answer is waited for. Without a connection the answer is that there is none.
-    async fn ask(&mut self, question: Question, message: Outgoing) {
+    async fn ask(&mut self, question: Question, message: OutgoingMessage) {
         if self.connection().is_none() {
             self.out.extend(unanswered(&question, NoAnswer::Disconnected));
             return;
@@ -133,34 +98,26 @@ impl NatsThread {
         let Some(reply) = self.pending.take(&inbox) else { return };
         self.out.extend(match reply.question {
             // The client refuses what is too large for the server.
-            Question::Publish { number } => Some(NatsFact::Published {
-                number,
-                result: Err(why),
-            }),
+            Question::Publish { number } => Some(NatsFact::Answer(number, NatsAnswer::Published(Err(why)))),
             question => unanswered(&question, NoAnswer::Timeout),
         });
     }
 
     /// Hands a message to the client.
-    async fn send(&self, message: Outgoing, inbox: Option<&str>) -> Result<(), String> {
+    async fn send(&self, message: OutgoingMessage, inbox: Option<&str>) -> Result<(), String> {
         let Some(client) = self.connection() else {
             return Err(NoAnswer::Disconnected.words().to_owned());
         };
-        let Outgoing {
-            subject,
-            headers,
-            payload,
-        } = message;
+        // The client sends no headers where the map has none.
+        let (subject, headers) = (message.subject.to_string(), headers::map(&message.headers));
         let sending = async {
-            match (inbox.map(str::to_owned), headers) {
-                (Some(inbox), Some(headers)) => {
+            match inbox.map(str::to_owned) {
+                Some(inbox) => {
                     client
-                        .publish_with_reply_and_headers(subject, inbox, headers, payload)
+                        .publish_with_reply_and_headers(subject, inbox, headers, message.payload)
                         .await
                 }
-                (Some(inbox), None) => client.publish_with_reply(subject, inbox, payload).await,
-                (None, Some(headers)) => client.publish_with_headers(subject, headers, payload).await,
-                (None, None) => client.publish(subject, payload).await,
+                None => client.publish_with_headers(subject, headers, message.payload).await,
             }
         };
         match timeout(SEND_MAX, sending).await {
@@ -180,7 +137,7 @@ impl NatsThread {
             let inbox = format!("{}{}.{}", self.pulls, entry.number, pull.number);
             // An error: the request counts as lost when its time is over.
             let _ = self
-                .send(Outgoing::plain(subject, pull.body().into()), Some(&inbox))
+                .send(OutgoingMessage::plain(subject, pull.body()), Some(&inbox))
                 .await;
         }
     }
@@ -188,27 +145,42 @@ impl NatsThread {
     /// Gives a message back that the part does not hear of.
     pub(super) async fn give_back(&self, ack: String, rest: Duration) {
         // An error: the server delivers it again after `ack_wait`.
-        let _ = self
-            .send(Outgoing::plain(ack, acknowledgements::give_back(rest)), None)
-            .await;
+        let message = OutgoingMessage::plain(ack, signal_text(AckSignal::GiveBack(rest)));
+        let _ = self.send(message, None).await;
     }
 }
 
-impl Outgoing {
-    fn plain(subject: String, payload: Bytes) -> Self {
-        Self {
-            subject,
-            headers: None,
-            payload,
-        }
+/// Returns the text of a signal.
+fn signal_text(signal: AckSignal) -> Bytes {
+    match signal {
+        AckSignal::Progress => Bytes::from_static(b"+WPI"),
+        AckSignal::GiveBack(rest) => format!("-NAK {{\"delay\": {}}}", rest.as_nanos()).into(),
     }
+}
 
-    fn of(message: OutgoingMessage) -> Self {
-        let headers = headers::map(&message.headers);
-        Self {
-            subject: message.subject.to_string(),
-            headers: (!headers.is_empty()).then_some(headers),
-            payload: message.payload,
-        }
+/// Returns the text that ends a message; `term` is why it can never run.
+fn end_text(takes_reason: bool, term: Option<&str>) -> Bytes {
+    match term {
+        None => Bytes::from_static(b"+ACK"),
+        Some(why) if takes_reason => format!("+TERM {}", why.replace(['\r', '\n'], " ")).into(),
+        Some(_) => Bytes::from_static(b"+TERM"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_signal_has_its_text() {
+        let half = Duration::from_millis(1500);
+        assert_eq!(signal_text(AckSignal::Progress), "+WPI");
+        assert_eq!(signal_text(AckSignal::GiveBack(half)), r#"-NAK {"delay": 1500000000}"#);
+        assert_eq!(
+            (end_text(true, None), end_text(false, None)),
+            ("+ACK".into(), "+ACK".into())
+        );
+        assert_eq!(end_text(true, Some("begun 5\ntimes")), "+TERM begun 5 times");
+        assert_eq!(end_text(false, Some("begun 5 times")), "+TERM");
     }
 }

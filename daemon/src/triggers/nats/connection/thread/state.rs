@@ -3,10 +3,10 @@
 use super::NatsThread;
 use super::looks::BucketLook;
 use crate::clock::monotonic;
-use crate::triggers::nats::connection::connect::{self, ConnectionEvent, EventSender};
+use crate::triggers::nats::connection::connect::{self, ConnectionEvent};
 use crate::triggers::nats::connection::keys::HeardRenewals;
 use crate::triggers::nats::connection::pending_replies::{NoAnswer, PendingReplies, unanswered};
-use crate::triggers::nats::connection::subscriptions::ListenedSubjects;
+use crate::triggers::nats::connection::subscriptions::Source;
 use crate::triggers::nats::fact::NatsFact;
 use crate::triggers::nats::request::{NatsConnect, NatsEntry};
 use async_nats::Client;
@@ -38,11 +38,12 @@ impl NatsThread {
         self.try_at = None;
         self.number = self.number.wrapping_add(1);
         let Some(settings) = &self.settings else { return };
-        let events = EventSender {
-            client: self.number,
-            events: self.events.clone(),
+        // With its number, since a client that was given up may still say something.
+        let (client, events) = (self.number, self.events.clone());
+        let send = move |event| {
+            let _ = events.send((client, event)); // an error: the thread ends
         };
-        match connect::connect(settings, events) {
+        match connect::connect(settings, send) {
             Ok(connecting) => self.connecting = Some(connecting.boxed_local()),
             // The secret is none: only other settings change that.
             Err(why) => self.tell(why),
@@ -64,11 +65,11 @@ impl NatsThread {
         // Two inboxes, so that messages and answers have a subscription each.
         self.pending = PendingReplies::new(&client.new_inbox());
         self.pulls = format!("{}.", client.new_inbox());
-        let subjects = ListenedSubjects {
-            answers: self.pending.subject(),
-            pulls: format!("{}>", self.pulls),
-            renewals: HeardRenewals::subject(&settings.bucket.name),
-        };
+        let subjects = [
+            (Source::Answers, self.pending.subject()),
+            (Source::Renewals, HeardRenewals::subject(&settings.bucket.name)),
+            (Source::Pulls, format!("{}>", self.pulls)),
+        ];
         if let Err(why) = self.subscriptions.listen(&client, subjects).await {
             self.tell(why);
             self.try_at = Some(monotonic() + TRY);

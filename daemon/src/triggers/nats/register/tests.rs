@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::triggers::nats::NatsProblem;
-use crate::triggers::nats::request::NatsRequest;
+use crate::triggers::nats::request::{KeyWrite, NatsRequest};
 use crate::triggers::nats::tests::{
-    asked_for_key, at, claim, found, function, open_message, record, sent, up, wanted, wanted_entry, wrote_claim,
+    asked_for_key, at, claim, found, function, mark, open_message, record, sent, up, wanted, wanted_entry, wrote_claim,
 };
 use fnd_core::records::outcome::Reason;
 
@@ -73,7 +73,7 @@ fn a_message_that_was_given_back_while_it_was_claimed_is_let_go() {
     assert!(matches!(
         effects[..],
         [
-            MessageEffect::Send(NatsRequest::Write { replaces: Some(3), .. }),
+            MessageEffect::Send(NatsRequest::Write(KeyWrite { replaces: Some(3), .. })),
             MessageEffect::Event(Event::ClaimPutOff { .. })
         ]
     ));
@@ -141,4 +141,23 @@ fn a_claim_that_the_server_refuses_is_tried_again_after_a_pause_and_told() {
     messages.written(at(2), number, full());
     assert!(sent(&mut messages).is_empty());
     assert_eq!(messages.open[&ID].again_at, Some(at(7).mono));
+}
+
+#[test]
+fn a_new_claim_counts_no_attempt() {
+    let new = new_claim("vm1", ID, &OpenMessage::new(function("f"), mark("a", 7)));
+    assert_eq!((new.sequence, new.attempts, new.node.as_str()), (7, 0, "vm1"));
+}
+
+#[test]
+fn a_claim_is_put_off_without_a_connection() {
+    let mut messages = open_message(ID);
+    messages.disconnected(at(1), "away".to_owned());
+    messages.take_effects();
+    messages.put_off(ID, PUT_OFF);
+    let effects = messages.take_effects();
+    assert!(matches!(
+        effects[..],
+        [MessageEffect::Event(Event::ClaimPutOff { id: ID, .. })]
+    ));
 }

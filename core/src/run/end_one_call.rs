@@ -12,29 +12,28 @@
 //! A limit is enforced whatever the code does, so it may cost the other calls of the worker. A cancel may not.
 
 use super::Supervisor;
-use super::attempt::{EndFacts, EndedAttempt};
-use crate::messages::Now;
+use super::attempt::EndedAttempt;
 use crate::messages::action::Action;
 use crate::messages::end_cause::EndCause;
 use crate::records::outcome::Reason;
 use crate::run_state::timers::Timer;
+use crate::run_state::verdict::AttemptVerdict;
 use crate::run_state::worker::{WorkerKind, WorkerPhase};
 use fnd_wire::ids::{InvocationId, WorkerId};
-use std::sync::Arc;
 
 impl Supervisor {
     /// Ends one call of a worker that has others.
-    pub(super) fn end_one_call(&mut self, now: Now, (id, invocation): (WorkerId, InvocationId), out: &mut Vec<Action>) {
+    pub(super) fn end_one_call(&mut self, id: WorkerId, invocation: InvocationId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let until = now.mono.saturating_add(worker.serving.rules.grace);
+        let until = self.now.mono.saturating_add(worker.serving.rules.grace);
         let WorkerKind::Member(member) = &worker.kind else {
             return;
         };
         let (cancels, answered_at) = (member.cancels, member.answered_at);
         let is_http = worker.serving.rules.kind.http().is_some();
-        let Some(run) = worker.runs.iter_mut().find(|run| run.invocation == invocation) else {
+        let Some(run) = worker.run_mut(invocation) else {
             return;
         };
         let is_limit = !matches!(run.ending, Some(EndCause::Cancelled(_)));
@@ -45,47 +44,43 @@ impl Supervisor {
         run.timeout_at = Some(until);
         self.timers.arm(until, Timer::Attempt(id, invocation));
         if !cancels || is_stuck {
-            self.retire(now, id, out);
+            self.retire(id);
         }
         if cancels || is_limit {
-            out.push(Action::CancelCall { worker: id, call });
+            self.out.push(Action::CancelCall { worker: id, call });
         } else {
-            self.drop_call(
-                now,
-                (id, invocation),
-                "its runtime cannot end one of several calls",
-                out,
-            );
+            self.drop_call(id, invocation, "its runtime cannot end one of several calls");
         }
     }
 
     /// Handles a call that was to end and has not within its grace.
-    pub(super) fn call_overdue(&mut self, now: Now, (id, invocation): (WorkerId, InvocationId), out: &mut Vec<Action>) {
+    pub(super) fn call_overdue(&mut self, id: WorkerId, invocation: InvocationId) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
         let others_go_on = worker.runs.iter().any(|run| run.ending.is_none());
-        let Some(run) = worker.runs.iter_mut().find(|run| run.invocation == invocation) else {
+        let is_busy = worker.phase == WorkerPhase::Busy;
+        let Some(run) = worker.run_mut(invocation) else {
             return;
         };
         run.timeout_at = None;
         // Since then the whole worker is being ended.
-        if worker.phase != WorkerPhase::Busy {
+        if !is_busy {
             return;
         }
         match run.ending {
             Some(EndCause::Cancelled(_)) if others_go_on => {
-                self.retire(now, id, out);
-                self.drop_call(now, (id, invocation), "it did not end within the grace", out);
+                self.retire(id);
+                self.drop_call(id, invocation, "it did not end within the grace");
             }
-            Some(EndCause::Cancelled(_)) => self.terminate(now, id, out),
+            Some(EndCause::Cancelled(_)) => self.terminate(id),
             // A limit holds whatever the code does, even if the other calls of the worker are lost.
-            _ => self.kill(now, id, out),
+            _ => self.kill(id),
         }
     }
 
     /// Records a cancelled call as ended, although its code may still run. Its answer is ignored.
-    fn drop_call(&mut self, now: Now, (id, invocation): (WorkerId, InvocationId), why: &str, out: &mut Vec<Action>) {
+    fn drop_call(&mut self, id: WorkerId, invocation: InvocationId, why: &str) {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
@@ -97,25 +92,15 @@ impl Supervisor {
         if let WorkerKind::Member(member) = &mut worker.kind {
             member.dropped.push(call);
         }
-        let (function, serving, adopted) = (worker.function, Arc::clone(&worker.serving), worker.adopted);
-        self.run_over(id, (function, &serving), &run);
-        // The output of the call must be complete before its record is written.
-        out.push(Action::DropCall { worker: id, call });
         let words = run
             .ending
             .as_ref()
-            .map_or_else(String::new, |ending| ending.words(&serving.rules, run.timeout));
+            .map_or_else(String::new, |ending| ending.words(&worker.serving.rules, run.timeout));
         let message = format!("{words}; {why}, so its code may run on in {id} until that has ended its other calls");
-        let done = EndedAttempt {
-            worker: Some(id),
-            function,
-            serving,
-            run,
-        };
-        let ended = EndFacts::of_call((Reason::Cancelled, message), None);
-        if let Some((done, ended)) = self.keep_early(adopted, done, ended) {
-            self.attempt_ended(now, done, ended, out);
-        }
-        self.after_call(now, id, out);
+        let verdict = AttemptVerdict::of_call_alone(Reason::Cancelled, message, None);
+        let ended = EndedAttempt::new(Some(id), worker, run, verdict);
+        // The output of the call must be complete before its record is written.
+        self.out.push(Action::DropCall { worker: id, call });
+        self.call_ended(id, ended);
     }
 }

@@ -64,7 +64,9 @@ fn a_worker_that_knows_cancel_ends_one_call_and_goes_on_with_the_others() {
     let mut b = busy(handler(three()), true);
     assert_eq!(b.cancel(2), "cancel w1 #2; reply 99: done");
     assert_eq!(b.cancel(2), "reply 99: done", "once");
+    assert_eq!([1, 2].map(|n| b.s.is_cancelled(id(n))), [false, true]);
     let end = b.answer(1, 2, Reason::Error);
+    assert!(!b.s.is_cancelled(id(2)), "it has ended");
     assert_eq!(
         end,
         "record cancelled: cancelled cancelled; reply 2: cancelled cancelled"
