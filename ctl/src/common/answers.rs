@@ -1,4 +1,4 @@
-//! What verbs do with requests and documents: to read an answer of fnd, to print a document, or a stream of them.
+//! Steps that most verbs have: they read an answer of fnd, print a document, or print a stream of them.
 
 use crate::client::{BodyPieces, Reply, request};
 use crate::context::{Context, function_path};

@@ -221,7 +221,7 @@ impl Backend {
             let state = self.settled();
             let is_enabled = state.supervisor.function(name)?.enabled;
             if let Some(full) = state.supervisor.full(name) {
-                // What is over its quota is not started again.
+                // fnd starts nothing of a function that is over its quota.
                 return Some(Err(format!("`{name}` would not start again: {full}")));
             }
             match state.serving(name).map(|serving| serving.manifest.mode) {

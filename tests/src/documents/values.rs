@@ -55,7 +55,7 @@ const KINDS: &[(&str, &str)] = &[
         "$1<duration>",
     ),
     (r#"(^|[^"\w.])\d+(?:\.\d+)? ?(?:B|[KMGT](?:i?B)?)\b"#, "$1<size>"),
-    // What a function uses now, and its peak.
+    // The memory that a function uses now, and its peak.
     (r"<size>/(?:<size>|-)", "<size>"),
     (r"(^|[^\w.])\d+(?:\.\d+)? ?%( used)", "$1<percent>$2"),
     (

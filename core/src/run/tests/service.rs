@@ -143,7 +143,7 @@ fn one_that_a_drain_ended_starts_anew_when_the_drain_is_cancelled() {
 
 #[test]
 fn one_that_is_cancelled_is_started_again_at_once() {
-    // Whatever its stop signal is, and also if the program handles it.
+    // The stop signal does not matter, and neither does a program that handles it.
     for status in [ExitStatus::Signal(15), ExitStatus::Signal(2), ExitStatus::Code(0)] {
         let mut b = Bench::running(None);
         assert_eq!(b.cancel(1), "term w1; reply 99: done");

@@ -484,7 +484,7 @@ impl Root {
             }
             let presence = self.groups.entry(group.clone()).or_default();
             let observed = Observed::Read {
-                // What distinguishes a mounted group from the directory below the mount. A group that was created anew on
+                // The device tells a mounted group from the directory below the mount. A group that was created anew on
                 // the same device counts as the same.
                 identity: DirectoryIdentity { inode: 0, ..*identity },
                 empty: *empty,

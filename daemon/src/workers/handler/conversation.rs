@@ -50,7 +50,7 @@ pub struct Conversation {
     course: Cell<Course>,
     /// The budget in which large results need room; absent where they need none.
     buffers: Arc<Buffers>,
-    /// The room for the large results that are being read, by call. Whoever gets a result takes its room.
+    /// The room for the large results that are being read, by call. The caller that gets a result takes its room.
     pub(super) reserved: RefCell<BTreeMap<u64, Reservation>>,
     /// The course changed, or something is unsent.
     changed: Notify,
