@@ -60,8 +60,11 @@ class Control(http.client.HTTPConnection):
         self.sock.connect(SOCKET)
 
     def ask(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> dict:
-        self.request(method, path, body, headers or {})
-        return json.loads(self.getresponse().read() or b"{}")
+        try:
+            self.request(method, path, body, headers or {})
+            return json.loads(self.getresponse().read() or b"{}")
+        finally:
+            self.close()
 
 
 def wait_for(what: str, condition):

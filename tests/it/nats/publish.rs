@@ -1,6 +1,6 @@
 //! What functions say back: dead letters, results and replies.
 
-use super::{ENTRY, STREAM, serve, start, wait_runs};
+use super::{CONSUMER, ENTRY, STREAM, serve, start, wait_runs};
 use async_nats::HeaderMap;
 use fnd_tests::require;
 use fnd_tests::wait::PATIENCE;
@@ -63,6 +63,8 @@ fn a_result_is_published_once() {
     assert_eq!(value["twice"], 42);
     let run = wait_runs(&fnd, "take", 1).remove(0);
     assert_eq!(header(&result, "Nats-Msg-Id"), Some(run.id.to_string().as_str()));
+    // The message is acknowledged after its result is published.
+    client.wait_acknowledged(STREAM, CONSUMER);
     assert_eq!((client.messages("DONE"), client.messages(STREAM)), (1, 0));
     fnd.finish();
 }

@@ -14,7 +14,7 @@ pub(crate) const SAME_SITE: &str = "Origin: http://localhost\r\nSec-Fetch-Site: 
 pub(crate) struct Fnd {
     socket: PathBuf,
     requests: Arc<Mutex<Vec<String>>>,
-    _directory: TempDir,
+    directory: Arc<TempDir>,
 }
 
 impl Fnd {
@@ -36,7 +36,7 @@ impl Fnd {
         Self {
             socket: directory.path().join("control.sock"),
             requests: Arc::default(),
-            _directory: directory,
+            directory: Arc::new(directory),
         }
     }
 
@@ -82,6 +82,8 @@ pub(crate) struct Page {
     child: Child,
     token: String,
     _directory: TempDir,
+    /// The socket of fnd stays until the page has ended, also if a test keeps no `Fnd`.
+    _fnd: Arc<TempDir>,
 }
 
 impl Page {
@@ -110,6 +112,7 @@ impl Page {
             child,
             token: started["token"].as_str().unwrap().to_owned(),
             _directory: directory,
+            _fnd: Arc::clone(&fnd.directory),
         }
     }
 
