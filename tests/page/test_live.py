@@ -112,7 +112,7 @@ class Away(PageTest):
         directory = tempfile.TemporaryDirectory()
         cls.addClassCleanup(directory.cleanup)
         cls.socket = os.path.join(directory.name, "control.sock")
-        cls.options = ("--socket", cls.socket)
+        cls.options = ("--control", cls.socket)
         os.symlink(SOCKET, cls.socket)
         super().setUpClass()
 
