@@ -225,6 +225,9 @@ pub struct Restored {
     pub members: Vec<AdoptedMember>,
     /// Attempts of `adopted` and `members` with a stored end, or with a stored end of their invocation.
     pub ended: BTreeSet<(InvocationId, u32)>,
+    /// Attempts of `adopted` of which an earlier fnd recorded that nothing but the function ended them. It may have told that
+    /// to a caller, so a SIGTERM that the spawner had sent is no reason any more.
+    pub ended_by_themselves: BTreeSet<(InvocationId, u32)>,
     /// Invocations whose end somebody has asked for. Those that have ended are passed over.
     pub cancelled: Vec<InvocationId>,
     /// Each function's last attempt, so that a status file written after a restart still shows it.

@@ -40,6 +40,12 @@ impl Supervisor {
         let is_over = |run: &RunRecord| restored.ended.contains(&(run.invocation, run.attempt));
         let over = adopted.extract_if(.., |adopted| is_over(&adopted.record.run));
         self.out.extend(over.map(|adopted| Action::Kill(adopted.worker)));
+        for adopted in &mut adopted {
+            let run = &adopted.record.run;
+            if adopted.ended && restored.ended_by_themselves.contains(&(run.invocation, run.attempt)) {
+                adopted.termed = None;
+            }
+        }
         let over = members.extract_if(.., |member| {
             let record = &member.record;
             record.rules.kind.pool().is_none() || record.calls.iter().any(|call| is_over(&call.run))

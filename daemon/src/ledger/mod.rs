@@ -345,6 +345,10 @@ fn find(
     let running = earlier.settle(&transaction).map_err(failed)?;
     let mut restored = restore::restored(&transaction).map_err(failed)?;
     restored.ended = restore::ended(&transaction, held_attempts).map_err(failed)?;
+    let by_themselves = running.iter().filter(|slot| slot.has_ended_by_itself());
+    restored.ended_by_themselves = by_themselves
+        .map(|slot| (slot.begun.invocation, slot.begun.attempt.0))
+        .collect();
     let last_id = restore::last_id(&transaction).map_err(failed)?;
     let last_runs = restore::last_runs(&transaction).map_err(failed)?;
     let versions = restore::versions(&transaction).map_err(failed)?;

@@ -231,6 +231,26 @@ fn a_worker_terminated_meanwhile_has_the_rest_of_its_grace() {
     assert_eq!(b.code(1, 7), "record interrupted: interrupted interrupted");
 }
 
+/// The spawner is stopped, and a script ends by its SIGTERM. The earlier fnd did not know of the signal when it told the
+/// caller.
+#[test]
+fn an_end_that_was_recorded_keeps_its_reason() {
+    let mut stopped = adopted(script_record(true));
+    (stopped.termed, stopped.ended) = (Some((secs(1), TermCause::Stopped)), true);
+    let mut b = Bench::new();
+    b.restore(Restored {
+        unfinished: vec![unfinished(RunState::Running, 1, true)],
+        adopted: vec![stopped],
+        ended_by_themselves: [(id(1), 1)].into(),
+        ..Restored::default()
+    });
+    b.event(installed("f", 1, retrying()));
+    assert_eq!(
+        b.exited(exit(1, ExitStatus::Signal(15))),
+        "record signal-TERM: waiting signal-TERM"
+    );
+}
+
 /// Returns the adoption record of a script that fnd has begun to end in this way.
 fn record_of_ending(begins: impl FnOnce(&mut Bench) -> String) -> ScriptRecord<'static> {
     let mut b = Bench::with(retrying());

@@ -1,6 +1,6 @@
 //! A slot of the table: `crc32 u32, length u16`, then its content in wire form. Length 0 means empty.
 
-use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
+use fnd_core::records::outcome::{Class, Exhausted, Reason, RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
 use fnd_wire::form::{Reader, Wire, WireError, wire_enum, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
@@ -140,6 +140,20 @@ impl Slot {
             SlotEnd::Unknown | SlotEnd::Attempt(_) => self.begun.attempt,
         };
         (self.begun.invocation, attempt)
+    }
+
+    /// Returns whether it is recorded that nothing but the function ended the attempt: neither fnd nor a limit of its time.
+    pub(in crate::ledger) fn has_ended_by_itself(&self) -> bool {
+        let SlotEnd::Attempt(over) = &self.over else {
+            return false;
+        };
+        let is_of_fnd = |reason: Reason| {
+            let ended =
+                [Class::Timeout, Class::Deadline, Class::Cancelled, Class::Interrupted].contains(&reason.class());
+            // A service that is not ready in time.
+            ended || reason == Reason::Load
+        };
+        Reason::parse(&over.reason.0).is_some_and(|reason| !is_of_fnd(reason))
     }
 }
 

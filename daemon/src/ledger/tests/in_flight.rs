@@ -354,6 +354,8 @@ fn an_end_that_is_left_to_the_spawner_outlives_the_spawner() {
         let opened = open(site(copy.path()), forever(), &[(id(5), 1)], |_| {}).unwrap();
         let unfinished: Vec<_> = opened.restored.unfinished.iter().map(|found| found.record.id).collect();
         assert_eq!(unfinished, [id(5)]);
+        // A caller may have been told the reason.
+        assert_eq!(opened.restored.ended_by_themselves, [(id(5), 1)].into());
         opened.writer.stop();
     }
     let last = Ledger::open(copy.path());
