@@ -23,6 +23,7 @@ pub fn is_too_deep(json: &[u8]) -> bool {
             _ if escaped => escaped = false,
             b'\\' if in_string => escaped = true,
             b'"' => in_string = !in_string,
+            // A bracket in a string opens nothing.
             _ if in_string => {}
             b'[' | b'{' => {
                 depth += 1;

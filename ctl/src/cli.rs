@@ -30,6 +30,10 @@ impl Cli {
     /// out: clap copies the global options for each verb that it knows, which takes a sixth of the time of
     /// `fndctl invoke`.
     pub(crate) fn command_for(words: &[OsString]) -> Command {
+        // Clap answers this option as soon as it reads it, so no verb is needed. Making all of them takes most of the time.
+        if words.get(1).is_some_and(|word| word == "--version" || word == "-V") {
+            return Command::new(NAME).version(env!("CARGO_PKG_VERSION"));
+        }
         // Behind an option the verb cannot be found without clap, since the option may have a value. Then clap gets all
         // verbs.
         let may_be_verb = |word: &&OsString| !word.as_encoded_bytes().starts_with(b"-");
@@ -371,6 +375,20 @@ mod tests {
                 all.get_subcommands().count(),
                 "{first}"
             );
+        }
+    }
+
+    #[test]
+    fn the_version_needs_no_verb() {
+        for option in ["--version", "-V"] {
+            let words = ["fndctl", option].map(OsString::from);
+            let text = |command: Command| {
+                let error = command.try_get_matches_from(&words);
+                error.expect_err("the version was asked for").to_string()
+            };
+            let short = Cli::command_for(&words);
+            assert_eq!(short.get_subcommands().count(), 0, "{option}");
+            assert_eq!(text(short), text(Cli::command()), "{option}");
         }
     }
 

@@ -51,14 +51,15 @@ impl Parameters {
         }
     }
 
-    /// Adds an instant that a person typed: a time, or how long ago.
+    /// Adds an instant that a person typed as the option of that name: a time, or how long ago.
     pub(crate) fn add_instant(
         &mut self,
         name: &str,
         typed: Option<&str>,
         now: Timestamp,
     ) -> Result<(), CommandFailure> {
-        let instant = typed.map(|typed| text::since(typed, now)).transpose()?;
+        let instant = typed.map(|typed| text::since(&format!("--{name}"), typed, now));
+        let instant = instant.transpose()?;
         self.add(name, instant.as_deref());
         Ok(())
     }

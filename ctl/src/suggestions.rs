@@ -85,6 +85,10 @@ pub(crate) fn advice(error: &clap::Error) -> Option<CommandFailure> {
         ErrorKind::UnknownArgument if !verb.is_empty() => options::unknown(error, &verb),
         ErrorKind::MissingRequiredArgument if !verb.is_empty() => options::missing(error, &verb),
         ErrorKind::InvalidSubcommand => no_verb(error, &verb),
+        ErrorKind::ArgumentConflict => {
+            let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            options::untyped_socket(error, &typed.collect::<Vec<_>>())
+        }
         _ => None,
     }
 }
@@ -176,6 +180,22 @@ mod tests {
             let above = command.find_subcommand(above).unwrap();
             assert!(above.find_subcommand(verb).is_none(), "{words}");
         }
+    }
+
+    #[test]
+    fn a_socket_that_nobody_typed_is_that_of_the_variable() {
+        let refused = |words: &[&str]| Cli::command().try_get_matches_from(words).unwrap_err();
+        for words in [
+            ["fndctl", "web", "--user", "--control", "/a"],
+            ["fndctl", "status", "--user", "--socket", "/a"],
+        ] {
+            let (error, words) = (refused(&words), words.map(str::to_owned));
+            assert!(options::untyped_socket(&error, &words).is_none(), "{words:?}");
+            let failure = options::untyped_socket(&error, &words[..3]).unwrap();
+            assert!(failure.message.contains("`FND_SOCKET`"), "{}", failure.message);
+        }
+        let other = refused(&["fndctl", "web", "--socket", "/a", "--port", "0"]);
+        assert!(options::untyped_socket(&other, &[]).is_none());
     }
 
     #[test]

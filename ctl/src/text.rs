@@ -153,9 +153,9 @@ pub(crate) fn stopped(status: &FunctionStatus, now: Timestamp) -> Option<String>
     ))
 }
 
-/// Converts an instant of the command line for the API: RFC 3339 stays, `1h` is an hour before now, and a time without
+/// Converts the instant that an option has for the API: RFC 3339 stays, `1h` is an hour before now, and a time without
 /// zone, as a terminal shows it, is local. Words such as `yesterday` are those of [`moments`].
-pub(crate) fn since(text: &str, now: Timestamp) -> Result<String, CommandFailure> {
+pub(crate) fn since(option: &str, text: &str, now: Timestamp) -> Result<String, CommandFailure> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Ok(instant.to_string());
     }
@@ -168,15 +168,15 @@ pub(crate) fn since(text: &str, now: Timestamp) -> Result<String, CommandFailure
     let ago = ago.or_else(|| moments::instant(text, &now.to_zoned(TimeZone::system())));
     ago.map(|instant| instant.to_string()).ok_or_else(|| {
         CommandFailure::usage(format!(
-            "`{text}` is no time: write how long ago it was, such as `1h` or `2 hours ago`, a time of the day such as `09:00`, \
+            "`{option} {text}` is no time: write how long ago it was, such as `1h` or `2 hours ago`, a time of the day such as `09:00`, \
              `today`, `yesterday`, or `2026-11-21 08:00`"
         ))
     })
 }
 
-/// Parses a duration of the command line.
-pub(crate) fn span(text: &str) -> Result<Duration, CommandFailure> {
-    parse_duration(text).map_err(|error| CommandFailure::usage(format!("`{text}`: {error}")))
+/// Parses the duration that an option has.
+pub(crate) fn span(option: &str, text: &str) -> Result<Duration, CommandFailure> {
+    parse_duration(text).map_err(|error| CommandFailure::usage(format!("`{option} {text}`: {error}")))
 }
 
 #[cfg(test)]
@@ -247,13 +247,30 @@ mod tests {
         ] {
             assert_eq!(size(Some(bytes)), expected);
         }
-        assert_eq!(since("1h", now).unwrap(), "2026-11-21T07:00:00Z");
-        assert_eq!(since("2026-11-21T10:00:00+02:00", now).unwrap(), "2026-11-21T08:00:00Z");
+        let since = |text: &str| since("--since", text, now);
+        assert_eq!(since("1h").unwrap(), "2026-11-21T07:00:00Z");
+        assert_eq!(since("2026-11-21T10:00:00+02:00").unwrap(), "2026-11-21T08:00:00Z");
         let local = DateTime::constant(2026, 11, 21, 9, 30, 0, 0)
             .to_zoned(TimeZone::system())
             .unwrap();
-        assert_eq!(since("2026-11-21 09:30", now).unwrap(), local.timestamp().to_string());
-        assert!(since("yesterday", now).is_ok());
-        assert!(since("soon", now).is_err());
+        assert_eq!(since("2026-11-21 09:30").unwrap(), local.timestamp().to_string());
+        assert!(since("yesterday").is_ok());
+    }
+
+    #[test]
+    fn a_mistake_names_its_option() {
+        let failure = since("--until", "soon", Timestamp::UNIX_EPOCH).unwrap_err();
+        assert!(
+            failure.message.starts_with("`--until soon` is no time: "),
+            "{}",
+            failure.message
+        );
+        let failure = span("--idle", "5").unwrap_err();
+        assert!(
+            failure.message.starts_with("`--idle 5`: expected a duration"),
+            "{}",
+            failure.message
+        );
+        assert_eq!(span("--idle", "5m").unwrap(), Duration::from_secs(300));
     }
 }

@@ -1,4 +1,4 @@
-//! How memory goes back to the kernel: free blocks of the C library's allocator, and code that only the start needs.
+//! How memory goes back to the kernel: free blocks of the C library's allocator, code and constants that only the start needs.
 //!
 //! By default the allocator adapts its limits, and a free block stays as long as one behind it is in use. Here the limits are
 //! fixed: fnd keeps what was freed, and [gives it back](give_back_at_rest) some seconds later. If each body got a mapping of
@@ -11,7 +11,7 @@
 //! with 1,000 functions, 13.0 instead of 10.5 after bodies of 6 MiB. And an echo of 6 MiB took the main thread 35 ms instead of
 //! 10. All of this was measured when large blocks had mappings and threads had heaps of their own.
 
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 use rustix::mm::{Advice, madvise};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,9 +86,9 @@ pub(crate) async fn give_back_at_rest() -> Infallible {
     }
 }
 
-/// Returns to the kernel what the process does not use: free pages of the heap (malloc_trim(3)), and
-/// the code of the program and its libraries, whose pages come back from the page cache when they are needed again. To be
-/// called when much was freed or run through that is not needed again soon: it takes some milliseconds.
+/// Returns to the kernel what the process does not use: free pages of the heap (malloc_trim(3)), and the code and constants of
+/// the program and its libraries, whose pages come back from the page cache when they are needed again. To be called when much
+/// was freed or run through that is not needed again soon: it takes some milliseconds.
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
     #[expect(unsafe_code, reason = "malloc_trim(3) has no safe wrapper")]
@@ -102,27 +102,38 @@ pub(crate) fn give_back() {
 }
 
 fn give_back_code() -> procfs::ProcResult<()> {
-    let code = MMPermissions::READ | MMPermissions::EXECUTE | MMPermissions::PRIVATE;
-    for map in Process::myself()?.maps()? {
+    let maps = Process::myself()?.maps()?;
+    for (number, map) in maps.iter().enumerate() {
         let (from, to) = map.address;
         let range = usize::try_from(from).ok().zip(usize::try_from(to - from).ok());
-        if map.perms == code
-            && matches!(map.pathname, MMapPath::Path(_))
-            && let Some((from, length)) = range
-        {
+        let next = maps.0.get(number + 1);
+        if let Some((from, length)) = range.filter(|_| is_unwritten(map, next)) {
             let from = std::ptr::with_exposed_provenance_mut(from);
             #[expect(unsafe_code, reason = "madvise(2) has no safe wrapper")]
-            // SAFETY: a page of a file that the process can't write to is the same when it is read again.
+            // SAFETY: a page of a file that the process can't write to, and never could, is the same when it is read again.
             let _ = unsafe { madvise(from, length, Advice::LinuxDontNeed) };
         }
     }
     Ok(())
 }
 
+/// Says whether a mapping has code, or the first part of a program or library: its constants. Into later parts that are read-only
+/// now, the loader has written addresses. In a library that is smaller than a page of 64 KiB such a part begins with the file,
+/// too; but no code follows it.
+fn is_unwritten(map: &MemoryMap, next: Option<&MemoryMap>) -> bool {
+    let constants = MMPermissions::READ | MMPermissions::PRIVATE;
+    let code = constants | MMPermissions::EXECUTE;
+    let is_before_code = || next.is_some_and(|next| next.perms == code && next.pathname == map.pathname);
+    let is_first = map.perms == constants && map.offset == 0 && is_before_code();
+    (map.perms == code || is_first) && matches!(map.pathname, MMapPath::Path(_))
+}
+
 #[cfg(test)]
 #[cfg(target_env = "gnu")]
 mod tests {
     use super::*;
+    use procfs::FromBufRead as _;
+    use procfs::process::MemoryMaps;
 
     /// MiB of memory that are this process's own.
     fn own_mib() -> usize {
@@ -192,6 +203,25 @@ mod tests {
             () = uses => {}
             never = give_back_at_rest() => match never {}
         }
+    }
+
+    #[test]
+    fn what_the_loader_has_written_stays() {
+        let maps = "\
+            1000-2000 r--p 00000000 fd:01 7 /usr/bin/fnd\n\
+            2000-3000 r-xp 00001000 fd:01 7 /usr/bin/fnd\n\
+            3000-4000 r--p 00002000 fd:01 7 /usr/bin/fnd\n\
+            4000-5000 rw-p 00003000 fd:01 7 /usr/bin/fnd\n\
+            10000-20000 r-xp 00000000 fd:01 8 /usr/lib/libnss_sss.so.2\n\
+            20000-30000 r--p 00000000 fd:01 8 /usr/lib/libnss_sss.so.2\n\
+            30000-40000 rw-p 00010000 fd:01 8 /usr/lib/libnss_sss.so.2\n\
+            40000-50000 r--p 00000000 fd:01 9 /usr/lib/locale/locale-archive\n\
+            50000-60000 r-xp 00000000 00:00 0 [vdso]\n";
+        let maps = MemoryMaps::from_buf_read(maps.as_bytes()).unwrap().0;
+        let found = maps.iter().enumerate();
+        let found = found.filter(|(number, map)| is_unwritten(map, maps.get(number + 1)));
+        let found: Vec<u64> = found.map(|(_, map)| map.address.0).collect();
+        assert_eq!(found, [0x1000, 0x2000, 0x10000]);
     }
 
     /// KiB of the code of the mathematical library that are in memory. Nothing else here calls it.

@@ -158,6 +158,7 @@ impl MeasureWalk {
             piece = (piece + 1) % PIECE;
             let stat = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) if stat.st_dev == self.device => stat,
+                // It is on another file system, or was removed meanwhile.
                 Ok(_) | Err(Errno::NOENT) => continue,
                 Err(error) => return Err(error),
             };

@@ -481,6 +481,7 @@ impl DirectoryCheck<'_> {
                 EntryKind::Directory { .. } if below.matches('/').count() < 16 && !name.starts_with('.') => {
                     self.tree(path, &format!("{below}{name}/"), files);
                 }
+                // Hidden and very deep directories are left out, as sockets and the like are.
                 EntryKind::Directory { .. } | EntryKind::Other => {}
             }
         }

@@ -4,7 +4,7 @@
 use schemars::{Schema, json_schema};
 
 /// An enum that [`words!`](crate::words!) defines.
-pub trait Word: Sized {
+pub trait WordEnum: Sized {
     /// Returns the variant with this word; nothing for another text.
     fn of_word(word: &str) -> Option<Self>;
 }
@@ -54,7 +54,7 @@ macro_rules! words {
             }
         }
 
-        impl $crate::words::Word for $name {
+        impl $crate::words::WordEnum for $name {
             fn of_word(word: &str) -> Option<Self> {
                 Self::parse(word)
             }

@@ -45,14 +45,17 @@ struct Claim {
     rights: Option<Rights>,
 }
 
+/// The keys of a manifest that ask for names; of `access` there is only the empty one. A message names the first key that
+/// asks for too much.
+const KEYS: [&str; 3] = ["secrets", "bindings", "access"];
+
 /// Rights that only files of root may ask for, besides users and groups.
 #[derive(Debug, Default)]
 pub struct Rights {
     /// Present if it gives more than the strictest one.
     sandbox: Option<Box<Sandbox>>,
-    calls: bool,
-    secrets: BTreeSet<String>,
-    bindings: BTreeSet<String>,
+    /// Indices of [`KEYS`], each with a name; sorted, because the judge says how many there are, and nobody trusts the judge.
+    asked: Box<[(usize, String)]>,
 }
 
 impl Rights {
@@ -62,9 +65,11 @@ impl Rights {
         let of_build = build.iter().flat_map(|build| &build.credentials.secrets);
         let mapped = judged.credentials.secrets.iter().chain(of_build).map(|mapped| &mapped.secret);
         let sandbox = sandbox.widens(Profile::Strict).map(|_| Box::new(sandbox.clone()));
-        let secrets = mapped.chain(&judged.secrets).cloned().collect();
-        let bindings = judged.credentials.bindings.iter().cloned().collect();
-        Some(Self { sandbox, calls: plan.calls(), secrets, bindings })
+        let secrets = mapped.chain(&judged.secrets).map(|name| (0, name.clone()));
+        let bindings = judged.credentials.bindings.iter().map(|name| (1, name.clone()));
+        let access = plan.calls().then(|| (2, String::new()));
+        let asked: BTreeSet<(usize, String)> = secrets.chain(bindings).chain(access).collect();
+        Some(Self { sandbox, asked: asked.into_iter().collect() })
     }
 
     /// Returns the first key of a manifest with which these rights are more than other ones.
@@ -73,12 +78,8 @@ impl Rights {
             Some(theirs) => mine.exceeds(theirs),
             None => mine.widens(Profile::Strict),
         });
-        let exceeds = [
-            (!self.secrets.is_subset(&other.secrets), "secrets"),
-            (!self.bindings.is_subset(&other.bindings), "bindings"),
-            (self.calls && !other.calls, "access"),
-        ];
-        exceeds.into_iter().find_map(|(exceeds, key)| exceeds.then_some(key)).or(sandbox)
+        let more = self.asked.iter().find(|asked| other.asked.binary_search(asked).is_err());
+        more.and_then(|(key, _)| KEYS.get(*key).copied()).or(sandbox)
     }
 }
 
@@ -174,8 +175,11 @@ mod tests {
     use super::*;
 
     fn rights(secrets: &[&str], bindings: &[&str], calls: bool) -> Rights {
-        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Rights { sandbox: None, calls, secrets: names(secrets), bindings: names(bindings) }
+        let names = |key: usize, names: &[&str]| names.iter().map(|name| (key, (*name).to_owned())).collect::<Vec<_>>();
+        let access = if calls { names(2, &[""]) } else { Vec::new() };
+        let mut asked = [names(0, secrets), names(1, bindings), access].concat();
+        asked.sort();
+        Rights { sandbox: None, asked: asked.into() }
     }
 
     #[test]
@@ -231,6 +235,6 @@ mod tests {
 
     #[test]
     fn a_claim_is_small() {
-        assert!(size_of::<Claim>() <= 96, "every function has one: {}", size_of::<Claim>());
+        assert!(size_of::<Claim>() <= 56, "every function has one: {}", size_of::<Claim>());
     }
 }

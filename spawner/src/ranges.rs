@@ -47,6 +47,7 @@ impl Ranges {
         let (l_start, l_len) = (first.into(), i64::from(last) - i64::from(first) + 1);
         let mut lock = libc::flock { l_type, l_whence, l_start, l_len, l_pid: 0 };
         match fcntl(&self.0, FcntlArg::F_SETLK(&lock)) {
+            // Another process has a lock; the next call says which one.
             Err(Errno::EACCES | Errno::EAGAIN) => {}
             locked => return locked.map(drop).failed("lock the users of functions"),
         }

@@ -143,7 +143,7 @@ impl Uids {
         let mut table = Self { file, lines, index, used, homes, unsynced: false, damaged: None };
         let (mut sound, mut damaged) = (Vec::new(), Vec::new());
         for (number, line) in (1..).zip(bytes.get(..whole).unwrap_or_default().split_inclusive(|byte| *byte == b'\n')) {
-            if str::from_utf8(line).ok().and_then(|line| table.add(line.strip_suffix('\n')?)).is_some() {
+            if str::from_utf8(line).ok().and_then(|line| table.add(line.strip_suffix('\n')?, None)).is_some() {
                 sound.extend_from_slice(line);
             } else {
                 sound.extend_from_slice(format!("{LOST} {}\n", sum(LOST)).as_bytes());
@@ -160,8 +160,8 @@ impl Uids {
         Ok(table)
     }
 
-    /// Takes a line without its end; none: it is damaged.
-    fn add(&mut self, line: &str) -> Option<()> {
+    /// Takes a line without its end; none: it is damaged. If `shared` is its function, the table shares the text of that name.
+    fn add(&mut self, line: &str, shared: Option<&FunctionName>) -> Option<()> {
         let (body, has_sum) = match line.rsplit_once(' ') {
             Some((body, found)) if found == sum(body) => (body, true),
             _ => (line, false), // of the first release
@@ -177,7 +177,8 @@ impl Uids {
             ([uid, name, owner], true) => (false, uid, name, Some(owner)),
             _ => return None,
         };
-        let (uid, name) = (uid.parse().ok()?, FunctionName::new(name).ok()?);
+        let (uid, read) = (uid.parse().ok()?, FunctionName::new(name).ok()?);
+        let name = shared.filter(|shared| **shared == read).cloned().unwrap_or(read);
         let apart = owner.is_some_and(|owner| owner.starts_with('~'));
         let parsed = owner.map(|owner| owner.strip_prefix(['@', '~']).and_then(UidOwner::parse).ok_or(()));
         let owner = parsed.transpose().ok()?;
@@ -236,7 +237,7 @@ impl Uids {
                 return Err(format!("its uid {uid} is outside `[users] range` {first} to {last}; {help}"));
             }
             if let Some(owner) = owner.filter(|_| line.owner.is_none()) {
-                self.append(&format!("= {uid} {name} @{}", owner.0))?;
+                self.append(&format!("= {uid} {name} @{}", owner.0), name)?;
             }
             let id = self.id(name).ok_or("its number is lost")?;
             return Ok(Assigned { id, uid, apart: line.apart });
@@ -259,7 +260,7 @@ impl Uids {
             }
         };
         let of = |owner: &UidOwner| format!(" {}{}", if has_others { '~' } else { '@' }, owner.0);
-        self.append(&format!("{uid} {name}{}", owner.map(of).unwrap_or_default()))?;
+        self.append(&format!("{uid} {name}{}", owner.map(of).unwrap_or_default()), name)?;
         self.homes.retain(|(taken, ..)| *taken != uid);
         let id = self.id(name).ok_or("its number is lost")?;
         Ok(Assigned { id, uid, apart: has_others })
@@ -273,15 +274,15 @@ impl Uids {
         Some(Assigned { id: self.id(name)?, uid: line.uid, apart: line.apart })
     }
 
-    /// Appends a line to the file, and takes it as it will be read.
-    fn append(&mut self, line: &str) -> Result<(), String> {
+    /// Appends a line of a function to the file, and takes it as it will be read.
+    fn append(&mut self, line: &str, name: &FunctionName) -> Result<(), String> {
         let end = self.file.metadata().failed("read the size of the uid table")?.len();
         // If a full disk lets only part of a line through, this part would become the beginning of the next line.
         let cut = |_: &io::Error| drop(self.file.set_len(end));
         let line = format!("{line} {}", sum(line));
         (&self.file).write_all((line.clone() + "\n").as_bytes()).inspect_err(cut).failed("append to the uid table")?;
         self.unsynced = true;
-        self.add(&line).ok_or_else(|| "a line of the uid table can't be read back".to_owned())
+        self.add(&line, Some(name)).ok_or_else(|| "a line of the uid table can't be read back".to_owned())
     }
 
     /// Writes assigned numbers to the disk. Call it before a file belongs to a new user, since a number must not be

@@ -84,6 +84,29 @@ fn sigterm_reaches_every_process() {
     assert_eq!(exited.status, ExitStatus::Code(7));
 }
 
+/// As at a stop of fnd during the replacement of a service: many programs take a second stop signal as the order to end at once.
+#[test]
+fn a_worker_gets_its_stop_signal_once() {
+    if !privileged() {
+        return;
+    }
+    let mut harness = Harness::start();
+    let script = "trap 'echo stop; touch $HOME/asked' TERM; echo x; until [ -e $HOME/go ]; do sleep 0.01; done\n:\n";
+    let installed = harness.install("once.sh", script, "");
+    let (worker, number) = harness.order(&installed, None, &[]);
+    let (_, mut descriptors) = harness.spawned(number);
+    ready(&descriptors);
+    let home = harness.path("state/home/once");
+    for _ in 0..2 {
+        let number = harness.send(&Request::Term(WorkerId(worker)), Vec::new());
+        assert_eq!(harness.answer(number).0, Reply::Done);
+        until("the signal is there", || home.join("asked").exists());
+    }
+    std::fs::write(home.join("go"), "").unwrap();
+    assert_eq!(harness.exited(worker).status, ExitStatus::Code(0));
+    assert_eq!(common::text(descriptors.pop_front().unwrap()).trim(), "stop");
+}
+
 /// Plans of services, and the signal that such a service gets first. A number that is no stop signal is the work of a hostile
 /// judge.
 const STOPS: [(&str, &str); 7] =

@@ -2,7 +2,7 @@
 
 use crate::cpu::Cpu;
 use crate::http::{Caller, Server};
-use crate::load::in_turns;
+use crate::load::in_rounds;
 use crate::memory;
 use crate::table::Table;
 use fnd_core::api::NodeStatus;
@@ -53,7 +53,7 @@ fn lists(fnd: &Fnd, files: usize, rounds: usize, table: &mut Table) {
     for caller in &mut callers {
         actions.push(Box::new(|| caller.call()));
     }
-    let times = in_turns(rounds.min(50), &mut actions);
+    let times = in_rounds(rounds.min(50), &mut actions);
     let Some(floor) = times.first() else { return };
     for (name, each) in ["status without functions"].into_iter().chain(LISTS).zip(&times) {
         table.times(&format!("{files} files: {name}"), each, floor);

@@ -11,6 +11,9 @@ const CALLERS: usize = 8;
 /// disturbance of the machine concerns all of them.
 const BLOCK: usize = 50;
 
+/// Longest turn of an action in [`in_rounds`]. A server closes a connection that waits longer than some seconds for its turn.
+const TURN: Duration = Duration::from_millis(400);
+
 /// Between two calls that come by themselves.
 const PACE: Duration = Duration::from_millis(100);
 
@@ -74,6 +77,31 @@ pub(crate) fn in_turns_after(first: usize, rounds: usize, actions: &mut [Box<dyn
         }
     }
     times.into_iter().map(Times::new).collect()
+}
+
+/// Does each of some actions up to `times` times: in each round every action has a short turn, and the first round does not
+/// count. A slow action is done less often, so that all turns end in time.
+pub(crate) fn in_rounds(times: usize, actions: &mut [Box<dyn FnMut() + '_>]) -> Vec<Times> {
+    let mut all = vec![Vec::new(); actions.len()];
+    for round in 0..=ROUNDS {
+        for (action, of_action) in actions.iter_mut().zip(&mut all) {
+            let of_turn = turn(times.div_ceil(ROUNDS), &mut *action);
+            if round > 0 {
+                of_action.extend(of_turn);
+            }
+        }
+    }
+    all.into_iter().map(Times::new).collect()
+}
+
+/// Does an action once, and then up to `most` times as long as its turn lasts.
+fn turn(most: usize, mut action: impl FnMut()) -> Vec<Duration> {
+    let start = now();
+    let mut times = vec![timed(&mut action)];
+    while times.len() < most && start.elapsed() < TURN {
+        times.push(timed(&mut action));
+    }
+    times
 }
 
 /// Does an action ten times a second. Each is timed from the moment when it was due, so that a delay by the previous

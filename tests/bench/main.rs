@@ -189,7 +189,11 @@ fn measure_handlers(rounds: usize, table: &mut Table) {
 /// Puts the run directory where it is on a machine: `/run` is in memory, and a status file replaced on a disk waits for it.
 /// Not below `/dev/shm`: deno opens no socket below `/dev`. Without the right to mount, it stays where it is.
 fn run_directory_in_memory(fnd: &Fnd) -> Option<InMemory> {
-    let path = fnd.path("run");
+    in_memory(fnd.path("run"))
+}
+
+/// Mounts a file system in memory over a directory.
+fn in_memory(path: PathBuf) -> Option<InMemory> {
     let mount = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "mode=755", "fnd-bench"])
         .arg(&path)

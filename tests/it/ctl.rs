@@ -479,13 +479,16 @@ fn a_bundle_has_what_a_report_needs_and_no_secret() {
 #[test]
 fn the_overview_says_what_needs_a_person() {
     let fnd = node();
-    let _ = fnd.ctl(&["invoke", "fails"]).expect_code(1);
-    let overview = wait_until("the end to be counted", PATIENCE, || {
-        let overview = fnd.ctl(&["overview", "-o", "json"]).expect_code(0).json();
-        let hours = overview["hours"].as_array().unwrap().iter();
-        let failed: u64 = hours.filter_map(|hour| hour["failed"].as_u64()).sum();
-        (failed == 1).then_some(overview)
-    });
+    let fails = |times: u64| {
+        let _ = fnd.ctl(&["invoke", "fails"]).expect_code(1);
+        wait_until("the end to be counted", PATIENCE, || {
+            let overview = fnd.ctl(&["overview", "-o", "json"]).expect_code(0).json();
+            let hours = overview["hours"].as_array().unwrap().iter();
+            let failed: u64 = hours.filter_map(|hour| hour["failed"].as_u64()).sum();
+            (failed == times).then_some(overview)
+        })
+    };
+    let overview = fails(1);
     assert_eq!(overview["attention_count"], 1, "{overview}");
     let first = &overview["attention"][0];
     assert_eq!(first["function"], "fails", "{overview}");
@@ -494,6 +497,8 @@ fn the_overview_says_what_needs_a_person() {
         (Some("failed"), Some("why"))
     );
     assert_eq!(overview["functions"], 3, "{overview}");
+    let again = fails(2);
+    assert_eq!(again["attention"][0]["since"], first["since"], "{again}");
     let shown = fnd.ctl(&["overview"]).expect_code(0);
     assert!(
         shown.out().contains("fails") && shown.out().contains("nothing runs"),

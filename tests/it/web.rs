@@ -155,6 +155,26 @@ fn a_socket_is_named_and_goes_with_its_page() {
 }
 
 #[test]
+fn the_browser_gets_a_file_that_leads_to_the_page() {
+    let fnd = Fnd::start();
+    let seen = fnd.path("seen.html");
+    let mut command = Command::new(program("fndctl"));
+    command.args(["open", "-o", "json"]).env("FND_SOCKET", fnd.socket());
+    // The shell that starts the browser adds the name of the file.
+    command.env("BROWSER", format!("tee '{}' <", seen.display()));
+    let mut opened = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let page = started(&mut opened);
+    let address = page["address"].as_str().unwrap();
+    wait_until("the browser to read the file", PATIENCE, || {
+        let shown = std::fs::read_to_string(&seen).ok()?;
+        shown.contains(&format!("url={address}\"")).then_some(())
+    });
+    kill(Pid::from_raw(opened.id().cast_signed()), Signal::SIGINT).unwrap();
+    assert!(opened.wait().unwrap().success());
+    fnd.finish();
+}
+
+#[test]
 fn the_page_is_gone_with_the_fndctl_that_started_it() {
     let fnd = Fnd::start();
     let mut page = WebPage::start(&fnd);

@@ -147,6 +147,8 @@ def newest(function: str) -> str:
 def addresses() -> list[str]:
     """Returns an address of each kind of page, with those of failures."""
     letter = Control().ask("GET", "/v1/dead-letters")["dead_letters"][0]["id"]
+    releases = Control().ask("GET", "/v1/functions/nightly/versions")["versions"]
+    new, old = (release["version"].removeprefix("sha256:") for release in (releases[0], releases[-1]))
     return [
         "/",
         "/functions",
@@ -156,6 +158,7 @@ def addresses() -> list[str]:
         "/functions/hostile",
         "/functions/hostile-form",
         "/functions/broken",
+        f"/functions/nightly/diff?from={old}&to={new}",
         f"/runs/{newest('nightly')}",
         f"/runs/{newest('hostile')}",
         f"/runs/{newest('chatty')}",

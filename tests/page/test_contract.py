@@ -43,6 +43,8 @@ class Contract(PageTest):
         expect(attention).to_contain_text("no such host: db1")
         expect(attention.get_by_role("link", name="broken", exact=True)).to_be_visible()
         expect(attention.get_by_role("link", name=re.compile("dead letters"))).to_be_visible()
+        letters = attention.get_by_role("listitem").filter(has_text="failed for good")
+        expect(letters).to_contain_text("since")
         expect(self.region("Next").get_by_role("link", name="nightly", exact=True)).to_be_visible()
 
     def test_functions(self) -> None:
@@ -143,6 +145,8 @@ class Contract(PageTest):
         self.has("heading", "Schedules")
         self.has("table", "Schedules")
         expect(self.table("Schedules")).to_contain_text("0 3 * * *")
+        self.page.get_by_text("Each of these runs", exact=True).click()
+        expect(self.table("Next 24 hours").get_by_role("link", name="nightly", exact=True)).to_be_visible()
         self.go("Pause")
         self.go("Resume")
         expect(self.page.get_by_role("button", name="Pause", exact=True)).to_be_visible()
@@ -157,6 +161,8 @@ class Contract(PageTest):
         for path, line in [
             ("/functions/nightly", "fndctl invoke nightly"),
             ("/functions/nightly", "fndctl disable nightly"),
+            ("/functions/nightly", "fndctl rollback nightly RELEASE"),
+            ("/functions/nightly", "fndctl schedules pause FUNCTION"),
             (f"/runs/{run}", f"fndctl replay {run}"),
             ("/dead-letters", "fndctl dead-letters redrive"),
             ("/schedules", "fndctl schedules pause"),

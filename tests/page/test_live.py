@@ -75,6 +75,37 @@ class Live(PageTest):
         expect(self.page.get_by_role("main").get_by_text("cancelled", exact=True).first).to_be_visible()
         expect(self.page.get_by_role("button", name="Run again", exact=True)).to_be_visible()
 
+    def test_the_end_of_a_run_is_shown_beside_a_search_without_another_search(self) -> None:
+        id = self.start_slow()
+        with self.page.expect_request(is_stream):
+            self.open(f"/runs/{id}?q=tick")
+        with self.page.expect_request(lambda request: request.url.endswith(f"/runs/{id}")):
+            night.fndctl("cancel", id)
+        expect(self.page.get_by_role("button", name="Run again", exact=True)).to_be_visible()
+        self.assertIn("q=tick", self.page.url)
+
+    def test_what_ends_before_the_page_listens_is_shown(self) -> None:
+        id = self.start_slow()
+
+        def late(route) -> None:
+            night.fndctl("cancel", id)
+            night.wait_for("the end", lambda: not night.show("slow").get("running"))
+            route.continue_()
+
+        self.page.route(lambda url: "/stream" in url, late)
+        self.open(f"/runs/{id}")
+        expect(self.page.get_by_role("main").get_by_text("cancelled", exact=True).first).to_be_visible()
+
+    def test_the_end_of_a_run_that_nobody_follows_shows_its_output(self) -> None:
+        id = self.start_slow()
+        self.open(f"/runs/{id}")
+        output = self.region("Output")
+        before = output.get_by_role("log").locator("> *").count()
+        night.wait_for("more lines", lambda: night.fndctl("logs", "--id", id).count("tick") > before + 1)
+        night.fndctl("cancel", id)
+        expect(output.get_by_role("button", name="Follow", exact=True)).to_have_count(0)
+        expect(output.get_by_role("log").locator("> *").nth(before)).to_contain_text("tick")
+
     def test_a_page_that_does_not_change_is_in_use_while_it_is_seen(self) -> None:
         with self.page.expect_request(is_stream):
             self.open(f"/runs/{night.newest('nightly')}")

@@ -12,7 +12,7 @@
 //! Files:
 //! - `budget`: counts unpacked bytes, and stops an archive that unpacks to too much
 //! - `compressed`: opens the compressed forms of a tar file
-//! - `held`: files in memory
+//! - `in_memory`: files in memory
 //! - `names`: finds names that are in one another's way
 //! - `tar`: the entries of a tar file
 //! - `walk`: decides about each entry
@@ -21,7 +21,7 @@
 
 mod budget;
 mod compressed;
-mod held;
+mod in_memory;
 mod names;
 mod tar;
 mod walk;
@@ -30,7 +30,7 @@ mod zip;
 #[cfg(test)]
 mod tests;
 
-pub use held::{WholeFile, held};
+pub use in_memory::{WholeFile, held};
 
 use budget::Budget;
 use fnd_wire::archive::{ArchiveRefusal, BYTES_MAX, Format, Why};

@@ -164,6 +164,7 @@ fn describe(kind: EntryType, mut text: Vec<u8>, described: &mut Described) -> Re
             // Only files of 8 GiB need it.
             b"size" => described.refused = Some(Why::Unsupported),
             key if key.starts_with(b"GNU.sparse.") => described.refused = Some(Why::OtherType),
+            // Other entries, such as times and owners, have no effect on a function.
             _ => {}
         }
     }

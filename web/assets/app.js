@@ -61,7 +61,7 @@
     planned = null;
     asked = Date.now();
     try {
-      const answer = await fetch(location.href, { cache: "no-store" });
+      const answer = await fetch(document.body.dataset.again ?? location.href, { cache: "no-store" });
       const typed = [...document.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue);
       // The page of the failure says what to do, and comes back by itself; what was typed would be lost.
       if (typed && !answer.ok) throw answer;
@@ -72,6 +72,10 @@
         const other = fresh.getElementById(part.id);
         if (other) exchange(part, other);
       }
+      // The run has ended, and nobody follows: now its output is whole.
+      const last = fresh.getElementById("output");
+      const ended = button?.isConnected && last && !fresh.getElementById("follow");
+      if (ended && !output) exchange(document.getElementById("output"), last);
       isLive = "stream" in fresh.body.dataset;
     } catch {
       say(OLD);
@@ -85,7 +89,11 @@
   function open() {
     if (events) return;
     events = new EventSource(stream);
-    events.onopen = () => isLive && say("Changes are shown as they happen.");
+    events.onopen = () => {
+      if (!isLive) return;
+      say("Changes are shown as they happen.");
+      plan(); // events from before the stream are on no page yet
+    };
     events.onerror = () => {
       say(OLD);
       // A browser does not try again after a refusal.

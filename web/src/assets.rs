@@ -20,13 +20,13 @@ use std::sync::LazyLock;
 struct Asset {
     address: String,
     content_type: &'static str,
-    bytes: &'static [u8],
+    bytes: Bytes,
 }
 
-static STYLE: LazyLock<Asset> = LazyLock::new(|| Asset::new("app", "css", include_bytes!("../assets/app.css")));
-static SCRIPT: LazyLock<Asset> = LazyLock::new(|| Asset::new("app", "js", include_bytes!("../assets/app.js")));
-static HISTORY: LazyLock<Asset> = LazyLock::new(|| Asset::new("history", "js", include_bytes!("../assets/history.js")));
-static LOGIN: LazyLock<Asset> = LazyLock::new(|| Asset::new("login", "js", include_bytes!("../assets/login.js")));
+static STYLE: LazyLock<Asset> = LazyLock::new(|| Asset::new("app", "css", include_str!("../assets/app.css")));
+static SCRIPT: LazyLock<Asset> = LazyLock::new(|| Asset::new("app", "js", include_str!("../assets/app.js")));
+static HISTORY: LazyLock<Asset> = LazyLock::new(|| Asset::new("history", "js", include_str!("../assets/history.js")));
+static LOGIN: LazyLock<Asset> = LazyLock::new(|| Asset::new("login", "js", include_str!("../assets/login.js")));
 
 /// Returns the address of the style of all pages.
 pub(crate) fn style() -> &'static str {
@@ -56,13 +56,20 @@ pub(crate) fn answer(path: &str) -> Option<Response> {
     Some(Response::Raw {
         content_type: asset.content_type,
         file_name: None,
-        body: Bytes::from_static(asset.bytes),
+        body: asset.bytes.clone(),
     })
 }
 
 impl Asset {
-    fn new(name: &str, extension: &str, bytes: &'static [u8]) -> Self {
-        let digest = Sha256::digest(bytes);
+    /// `text` is for people: indentation, and lines that are a comment, are not sent.
+    fn new(name: &str, extension: &str, text: &str) -> Self {
+        let is_comment = |line: &&str| line.starts_with("//") || (line.starts_with("/*") && line.ends_with("*/"));
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !is_comment(line));
+        let bytes = lines.collect::<Vec<_>>().join("\n");
+        let digest = Sha256::digest(&bytes);
         let hash = digest.iter().take(8).fold(String::new(), |mut text, byte| {
             // A text takes all that is written to it.
             let _ = write!(text, "{byte:02x}");
@@ -75,7 +82,7 @@ impl Asset {
             } else {
                 "text/javascript; charset=utf-8"
             },
-            bytes,
+            bytes: bytes.into(),
         }
     }
 }

@@ -75,6 +75,7 @@ pub fn main() -> ExitCode {
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            // Standard error may be closed: the exit code tells the failure, too.
             let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::FAILURE
         }
@@ -125,6 +126,7 @@ fn end_of_input(is_watched: bool) -> io::Result<Option<oneshot::Receiver<()>>> {
     // A read of a terminal or a file cannot be awaited. The thread ends with the process.
     std::thread::Builder::new().spawn(move || {
         let _ = started.send(());
+        // Only the end counts, not the bytes before it.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         let _ = sender.send(());
     })?;

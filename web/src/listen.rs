@@ -65,6 +65,7 @@ impl Listener {
             };
             match connection {
                 Ok(connection) if connection.is_own() => return connection,
+                // The connection of another user is closed without an answer.
                 Ok(_) => {}
                 // The likely cause is a lack of descriptors, and no event reports that descriptors are free again.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,

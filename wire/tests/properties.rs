@@ -39,6 +39,7 @@ fn fnd_sets_only_variables_of_its_own_and_of_a_request() {
         "FND_RESULT",
         "FND_PREVIOUS",
         "FND_STOP_SIGNAL",
+        "FND_UMASK",
         "FND_A2",
         "FND_",
         "FND_PARAM_a",

@@ -52,7 +52,7 @@ pub use node::{
     Changed, DiskUse, LAYERS, LogLevel, NodePlaces, NodeState, NodeStatus, ReloadReport, RuntimeList, SizeList,
     SizeView, ValidateReport, ValidateRequest,
 };
-pub use overview::{Attention, AttentionView, CallerView, NextRun, Overview, RoleOfFunctions};
+pub use overview::{Attention, AttentionView, CallerView, NextRun, NodeProblemView, Overview, RoleOfFunctions};
 pub use problem::Problem;
 pub use releases::{
     CanaryView, HoldKind, HoldView, ReleaseChanged, ReleaseFile, ReleaseFiles, ReleaseList, ReleaseState, ReleaseView,

@@ -20,9 +20,12 @@ pub struct Overview {
     /// Number of all of them.
     pub attention_count: u64,
     /// Problems of the node; empty without a role for the node.
-    pub problems: Vec<String>,
+    pub problems: Vec<NodeProblemView>,
     /// Number of dead letters of the functions that the caller may view.
     pub dead_letters: u64,
+    /// When the oldest dead letter ended; null if there is none, and without a role for the node.
+    #[schemars(extend("format" = "date-time"))]
+    pub dead_letters_since: Option<String>,
     /// Runs that run now, oldest first; at most 10.
     pub running: Vec<InvocationView>,
     /// Number of all of them.
@@ -72,6 +75,16 @@ pub struct AttentionView {
     #[serde(default, with = "text::id_or_null")]
     #[schemars(with = "Option<String>", extend("format" = "uuid"))]
     pub invocation: Option<InvocationId>,
+}
+
+/// A problem of the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeProblemView {
+    /// The problem, its place, and what to do.
+    pub text: String,
+    /// Since when fnd has known it; an alert about it outlives a restart. Null if it is not known.
+    #[schemars(extend("format" = "date-time"))]
+    pub since: Option<String>,
 }
 
 /// The next scheduled run of a function.

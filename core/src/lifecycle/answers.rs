@@ -141,6 +141,7 @@ impl Lifecycle {
                 }
                 let change = self.installed(request, (*installed, tree), node, out);
                 match change {
+                    // `changed` below follows the canary, once the release serves.
                     Some(VersionChange::Serves(..)) => {}
                     // New content of the file ends a canary, even if the content is checked first or is wrong.
                     _ if !copy => out.push(Order::FollowCanary(function.clone())),

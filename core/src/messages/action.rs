@@ -73,6 +73,8 @@ pub enum Action {
     Update(Box<InvocationRecord>),
     /// Delete an accepted invocation of which nothing has begun: another node has its work, or may have it.
     Withdraw(InvocationId),
+    /// An accepted invocation could not be stored and is gone without a record: wake the callers that wait for its end.
+    Dropped(InvocationId),
     /// Store the final record of an invocation with which another node goes on, and the name of that node. It does not count: no
     /// calls follow it, and it is no dead letter.
     Supersede(Box<InvocationRecord>, Box<str>),

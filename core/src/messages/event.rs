@@ -18,7 +18,7 @@ use std::time::Duration;
 pub enum Event {
     /// The state that the ledger has; the first event, and sent once. Unfinished invocations whose function is not
     /// installed yet wait for it, until [`Event::Scanned`] says that it was deleted.
-    Restored(Restored),
+    Restored(Box<Restored>),
     /// A version of a function is installed. It serves from now on. If it runs by itself, it does so at the next
     /// [`Event::Quiet`].
     Installed(Box<InstalledVersion>),
@@ -246,6 +246,8 @@ pub struct LastAttempt {
     pub trigger: Trigger,
     /// The attempt's result; absent where there was none and where it was larger than [`LAST_RESULT_MAX`].
     pub result: Option<RunResult>,
+    /// Since when the function fails: the end of its first failed attempt after its last success, Unix milliseconds.
+    pub failing_since_ms: Option<u64>,
 }
 
 /// Largest last result that is kept in memory for status files, in bytes. With the default `limits.result` of 6 MiB,

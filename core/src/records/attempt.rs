@@ -1,6 +1,6 @@
 //! The record of an attempt, and what attempts used.
 
-use super::outcome::Reason;
+use super::outcome::{Class, Reason, RunState};
 use fnd_wire::form::wire_structs;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,25 @@ pub struct AttemptRecord {
     pub usage: Usage,
     /// When the next attempt begins; absent if none follows.
     pub next_attempt_ms: Option<u64>,
+}
+
+impl AttemptRecord {
+    /// Returns whether the attempt failed. One that was cancelled did not, and a poll goes on.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.reason.class() != Class::ExecuteAgain && self.reason.final_state().is_failure()
+    }
+
+    /// Returns since when the function fails, Unix milliseconds, after the attempt; `before` is the same before it. Only a
+    /// success ends that.
+    #[must_use]
+    pub fn failing_since(&self, before: Option<u64>) -> Option<u64> {
+        match self.reason.final_state() {
+            RunState::Succeeded => None,
+            _ if self.is_failure() => before.or(Some(self.ended_ms)),
+            _ => before,
+        }
+    }
 }
 
 wire_structs! {
@@ -88,4 +107,48 @@ pub struct UsageSum {
     pub cpu_us: Option<u64>,
     /// The highest peak of memory.
     pub memory_peak_bytes: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(at_ms: u64, reason: Reason) -> AttemptRecord {
+        AttemptRecord {
+            invocation: InvocationId(1),
+            function: FunctionName::new("f").unwrap(),
+            attempt: Attempt(1),
+            poll: 0,
+            worker: None,
+            cold: None,
+            version: None,
+            started_ms: 0,
+            ended_ms: at_ms,
+            duration_us: 0,
+            reason,
+            message: String::new(),
+            exit_code: None,
+            signal: None,
+            usage: Usage::default(),
+            next_attempt_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_function_fails_since_its_first_failure_after_a_success() {
+        let mut since = None;
+        for (at_ms, reason, expected) in [
+            (1, Reason::Ok, None),
+            (2, Reason::Exit(3), Some(2)),
+            (3, Reason::Timeout, Some(2)),
+            (4, Reason::Cancelled, Some(2)),
+            (5, Reason::Oom, Some(2)),
+            (6, Reason::Ok, None),
+            (7, Reason::Cancelled, None),
+            (8, Reason::Interrupted, Some(8)),
+        ] {
+            since = ended(at_ms, reason).failing_since(since);
+            assert_eq!(since, expected, "{at_ms} {reason}");
+        }
+    }
 }

@@ -106,8 +106,8 @@ pub struct NatsCause {
     /// When the stream stored it, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub time: String,
-    /// The headers, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// The headers, in order. A handler finds the list also where a message has none.
+    #[serde(default)]
     pub headers: Vec<(String, String)>,
     /// The attributes, if it is a CloudEvent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

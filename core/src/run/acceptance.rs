@@ -127,6 +127,7 @@ impl Supervisor {
                     not_before: Some(until),
                     ..
                 } => *until = WallTime::new(self.now, until.unix_ms),
+                // The other stages wait for no time of the wall clock.
                 _ => {}
             }
             if let Some(expires) = &mut invocation.expires {
@@ -233,6 +234,7 @@ impl Supervisor {
         let Some(invocation) = self.remove_invocation(id) else {
             return;
         };
+        self.out.push(Action::Dropped(id));
         if let Some(content) = invocation.load_key {
             // The content has not run: the next installation, enabling or start tries again.
             self.functions[invocation.function]

@@ -3,6 +3,7 @@
 
 use super::Supervisor;
 use super::chain::CALLER_LEFT;
+use super::service::STEADY_AFTER;
 use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer, Notice};
 use crate::messages::end_cause::{CALLERS_DEADLINE, EndCause, deadline_words};
@@ -233,6 +234,7 @@ impl Supervisor {
     pub(super) fn release_files(&mut self, invocation: &Invocation) {
         let (function, id) = (&mut self.functions[invocation.function], invocation.id);
         match function.id {
+            // An invocation without an attempt of a script has no files of its own.
             _ if !invocation.has_tmp => {}
             Some(function) => self.out.push(Action::Release {
                 function,
@@ -247,10 +249,17 @@ impl Supervisor {
 /// Keeps an attempt as its function's last.
 fn keep_last(function: &mut SupervisedFunction, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
     let kept = result.map(|result| result.to_kept());
+    let before = function.last.as_ref().and_then(|last| last.failing_since_ms);
+    // A service may never succeed. It was well if it ran for a while.
+    let is_service = function
+        .serving()
+        .is_some_and(|serving| serving.rules.kind.is_service());
+    let was_well = is_service && Duration::from_micros(record.duration_us) >= STEADY_AFTER;
     function.last = Some(Box::new(LastAttempt {
         attempt: record.clone(),
         trigger,
         result: kept.filter(|result| result.data.len() <= LAST_RESULT_MAX),
+        failing_since_ms: record.failing_since(before.filter(|_| !was_well)),
     }));
 }
 

@@ -199,7 +199,7 @@ impl Supervisor {
     pub fn handle(&mut self, now: Now, event: Event, out: &mut Vec<Action>) {
         self.now = now;
         match event {
-            Event::Restored(restored) => self.restored(restored),
+            Event::Restored(restored) => self.restored(*restored),
             Event::Installed(installed) => self.installed(*installed),
             Event::Canary { installed, percent } => self.begin_canary(*installed, percent),
             Event::CanaryOver(function) => self.canary_over(&function),
@@ -352,7 +352,7 @@ impl Supervisor {
                 && let Some(key) = self.functions.find(name)
             {
                 let mut changes = Vec::new();
-                self.functions[key].report_changes(&mut changes);
+                self.functions[key].report_changes(self.now.unix_ms, &mut changes);
                 let count = changes.len();
                 self.out.splice(at..at, changes);
                 at += count;

@@ -77,6 +77,7 @@ impl Supervisor {
             match worker.phase {
                 WorkerPhase::Starting | WorkerPhase::Loading { .. } => members.coming += slots,
                 WorkerPhase::Busy => members.busy += 1,
+                // An idle worker counts in `all` only.
                 _ => {}
             }
         }

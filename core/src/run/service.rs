@@ -22,7 +22,7 @@ use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
 
 /// A process that has run this long is well: after its end the backoff starts with the first delay again.
-const STEADY_AFTER: Duration = LOOP_WINDOW;
+pub(super) const STEADY_AFTER: Duration = LOOP_WINDOW;
 
 impl Supervisor {
     /// Requests as many runs of a service as are missing.

@@ -205,6 +205,7 @@ impl Supervisor {
             ShutdownPhase::HandingOver { finishing } => {
                 (!finishing || self.in_flight(true).is_empty(), DrainedBy::HandOver)
             }
+            // Nobody waits for a drain, or its end was reported already.
             ShutdownPhase::Serving | ShutdownPhase::Drained(_) => return,
         };
         let is_storing = |key| self.functions[key].work.queue.is_storing();

@@ -256,6 +256,7 @@ impl Supervisor {
             let worker = invocation.stage.worker();
             let goes_on = match worker.map(|worker| self.workers.get(&worker)) {
                 Some(Some(worker)) if worker.phase == WorkerPhase::Starting => true,
+                // A worker has it already, and the end of the attempt answers the caller.
                 Some(_) => continue,
                 // A worker that is already running takes the invocation.
                 None if self.has_warm(invocation.function) => continue,

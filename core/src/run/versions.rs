@@ -209,6 +209,11 @@ impl Supervisor {
             self.flush_if_disabled(key);
             self.resume(key);
             self.announce(key);
+        } else if enabled && self.functions[key].is_held() {
+            // A person wants it to run now. Its failures still count, as at a restart.
+            self.end_hold(key);
+            self.keep_running(key);
+            self.line_up(key);
         }
         let answer = if enabled && !self.functions[key].is_enabled() {
             let error = "its manifest says `enabled = false`, or its `nodes` name other machines".to_owned();

@@ -17,6 +17,7 @@ use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::borrow::Cow;
+use std::num::NonZeroU64;
 use std::ops::Bound;
 
 /// A snapshot of a function.
@@ -34,6 +35,8 @@ pub struct FunctionView<'a> {
     pub version: Option<Version>,
     /// Why the newest content does not serve, or why it can't run here.
     pub error: Option<Cow<'a, str>>,
+    /// Since when its newest content does not serve, or its processes do not start, Unix milliseconds; absent while all is well.
+    pub bad_since_ms: Option<u64>,
     /// A newer version that is tried before it serves.
     pub trial: Option<Trial>,
     /// A version that gets a share of the calls.
@@ -428,6 +431,7 @@ impl Supervisor {
                 failures: canary.failures,
             }),
             error: function.error.as_deref().map(Cow::Borrowed).or(refusal.map(Cow::Owned)),
+            bad_since_ms: function.bad_since_ms.map(NonZeroU64::get),
             runs: function.runs,
             failures: function.failures,
             up_since_ms: self.up_since_ms(key),

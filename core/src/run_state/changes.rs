@@ -2,15 +2,21 @@
 //! function is compared with its last report, so that no code path to another version can be forgotten.
 //!
 //! The actions stand before each [`Action::Status`] of an event, in the order [`Action::Known`] (or [`Action::Gone`] alone),
-//! [`Action::Serves`], [`Action::Refused`], [`Action::CanaryServes`], [`Action::TrialFailed`]. Only the last report changes here.
+//! [`Action::Serves`], [`Action::Refused`], [`Action::CanaryServes`], [`Action::TrialFailed`]. Only the last report changes here,
+//! and since when the function is bad: each change of its error and of its crash loop has a status.
 
 use super::function::{LastReported, SupervisedFunction};
 use crate::interned::digest;
+use crate::messages::FunctionState;
 use crate::messages::action::Action;
+use std::num::NonZeroU64;
 
 impl SupervisedFunction {
     /// Appends the changes since the last report.
-    pub(crate) fn report_changes(&mut self, out: &mut Vec<Action>) {
+    pub(crate) fn report_changes(&mut self, now_ms: u64, out: &mut Vec<Action>) {
+        let is_bad = self.is_shown() && (self.error.is_some() || self.state() == FunctionState::CrashLooping);
+        let since = self.bad_since_ms.or(NonZeroU64::new(now_ms));
+        self.bad_since_ms = since.filter(|_| is_bad);
         let name = &self.name;
         if !self.is_shown() {
             if self.reported.take().is_some() {

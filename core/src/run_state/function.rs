@@ -19,6 +19,7 @@ use crate::messages::event::LastAttempt;
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use fnd_wire::plan;
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub(crate) struct SupervisedFunction {
     pub(crate) id: Option<FunctionId>,
     /// Why the newest content does not serve.
     pub(crate) error: Option<Box<str>>,
+    /// Since when it has an error or is in a crash loop, Unix milliseconds.
+    pub(crate) bad_since_ms: Option<NonZeroU64>,
     pub(crate) disabled: bool,
     /// Why its home or its cache is over its quota; then no new invocation is accepted.
     pub(crate) full: Option<Box<str>>,
@@ -165,6 +168,7 @@ impl SupervisedFunction {
             presence: Presence::Absent,
             id: None,
             error: None,
+            bad_since_ms: None,
             disabled: false,
             full: None,
             loaded: Vec::new(),

@@ -44,10 +44,10 @@ enum DeadLetterVerb {
     Show(One),
     /// Queue dead letters anew with the same payload, which takes them off the list.
     #[command(alias = "retry")]
-    Redrive(Which),
+    Redrive(DeadLetterChoice),
     /// Take dead letters off the list for good; their records stay in the history.
     #[command(aliases = ["rm", "delete"])]
-    Drop(Which),
+    Drop(DeadLetterChoice),
 }
 
 /// One dead letter.
@@ -64,7 +64,7 @@ struct One {
 
 /// Which dead letters: one, or those of a filter.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct DeadLetterChoice {
     /// Select a dead letter by the id of its run, or several by a function and further filters.
     #[command(flatten)]
     filter: Filter,
@@ -250,7 +250,7 @@ async fn newest(context: &Context, function: Option<&str>) -> Result<String, Com
 
 /// Returns the ids of the selected dead letters. The command line may have an id, or the end of one, in the place of the
 /// function: a dead letter's function is meant first.
-async fn ids(context: &Context, which: Which) -> Result<Vec<String>, CommandFailure> {
+async fn ids(context: &Context, which: DeadLetterChoice) -> Result<Vec<String>, CommandFailure> {
     if let Some(last) = &which.last {
         return Ok(vec![newest(context, last.as_deref()).await?]);
     }
@@ -289,7 +289,7 @@ async fn ids(context: &Context, which: Which) -> Result<Vec<String>, CommandFail
     Ok(letters.map(|letter| letter.invocation.id.to_string()).collect())
 }
 
-async fn redrive(context: &Context, which: Which) -> Result<Exit, CommandFailure> {
+async fn redrive(context: &Context, which: DeadLetterChoice) -> Result<Exit, CommandFailure> {
     let ids = ids(context, which).await?;
     let alone = ids.len() == 1;
     let mut done = Vec::new();
@@ -355,7 +355,7 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, CommandFailu
     }
 }
 
-async fn discard(context: &Context, which: Which) -> Result<Exit, CommandFailure> {
+async fn discard(context: &Context, which: DeadLetterChoice) -> Result<Exit, CommandFailure> {
     let ids = ids(context, which).await?;
     let alone = ids.len() == 1;
     let mut done = 0_usize;

@@ -37,7 +37,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if args.cancel {
         return print(context, &context.delete("/v1/drain").await?);
     }
-    let asked = args.wait.as_deref().map(span).transpose()?;
+    let asked = args.wait.as_deref().map(|wait| span("--wait", wait)).transpose()?;
     // If this question fails, the drain goes on, and only its progress is not shown.
     let about = async || remaining(context).await.unwrap_or_default();
     let reply = while_working(context, wait(context, asked), about).await?;

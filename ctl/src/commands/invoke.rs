@@ -120,7 +120,7 @@ fn headers_and_body(
     }
     if let Some(timeout) = &args.timeout {
         // Only checks the duration: fnd gets the text as it was typed.
-        span(timeout)?;
+        span("--timeout", timeout)?;
         headers.push(("Fnd-Timeout".to_owned(), timeout.clone()));
     }
     if let Some(priority) = args.priority {
@@ -132,7 +132,7 @@ fn headers_and_body(
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }
     if let Some(after) = &args.in_ {
-        let at = Timestamp::now().checked_add(span(after)?);
+        let at = Timestamp::now().checked_add(span("--in", after)?);
         let at = at.map_err(|_| CommandFailure::usage(format!("--in {after}: too far in the future")))?;
         headers.push(("Fnd-At".to_owned(), at.to_string()));
     }

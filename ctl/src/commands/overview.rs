@@ -41,7 +41,8 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Comman
 
 fn attention(out: &Output, overview: &Overview, now: Timestamp) -> Result<(), CommandFailure> {
     for problem in &overview.problems {
-        out.line(&escape(&format!("problem: {problem}"), true))?;
+        let since = since(problem.since.as_deref(), now);
+        out.line(&escape(&format!("problem{since}: {}", problem.text), true))?;
     }
     if overview.attention.is_empty() {
         out.line("no function needs you")?;
@@ -56,9 +57,17 @@ fn attention(out: &Output, overview: &Overview, now: Timestamp) -> Result<(), Co
     more(out, overview.attention_count, overview.attention.len())?;
     if overview.dead_letters > 0 {
         let letters = counted(overview.dead_letters, "dead letter", "dead letters");
-        out.line(&format!("{letters} (fndctl dead-letters)"))?;
+        let since = since(overview.dead_letters_since.as_deref(), now);
+        out.line(&format!("{letters}{since} (fndctl dead-letters)"))?;
     }
     Ok(())
+}
+
+fn since(instant: Option<&str>, now: Timestamp) -> String {
+    match instant {
+        Some(_) => format!(" since {}", distance(instant, now)),
+        None => String::new(),
+    }
 }
 
 fn running(out: &Output, overview: &Overview, now: Timestamp) -> Result<(), CommandFailure> {

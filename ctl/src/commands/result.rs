@@ -29,7 +29,8 @@ pub(crate) struct Args {
 /// # Errors
 /// The run did not succeed or has not ended, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let wait = args.wait.as_deref().map(span).transpose()?.unwrap_or(Duration::ZERO);
+    let wait = args.wait.as_deref().map(|wait| span("--wait", wait)).transpose()?;
+    let wait = wait.unwrap_or(Duration::ZERO);
     let path = invocation_path(&args.run.id(context).await?);
     if args.payload {
         let reply = context.client.get(&format!("{path}/payload")).await?;

@@ -41,7 +41,11 @@ const STEP: Duration = Duration::from_secs(3600);
 /// # Errors
 /// The wait is over before the runs are, the daemon refuses a request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let longest = args.timeout.as_deref().map(span).transpose()?;
+    let longest = args
+        .timeout
+        .as_deref()
+        .map(|timeout| span("--timeout", timeout))
+        .transpose()?;
     let until = Instant::now() + longest.unwrap_or(LONGEST);
     let mut ids = Vec::new();
     for typed in &args.runs {

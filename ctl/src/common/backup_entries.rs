@@ -19,7 +19,7 @@ pub(crate) struct Roots {
 
 /// A part of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum BackupPart {
     /// `fnd.toml`.
     Config,
     /// The key of encrypted secrets, beside it.
@@ -42,17 +42,17 @@ const BESIDE: [&str; 4] = ["conf.d", "runtimes", "secrets", "bindings"];
 
 impl Roots {
     /// Returns the place of a part.
-    pub(crate) fn of(&self, part: &Part) -> PathBuf {
+    pub(crate) fn of(&self, part: &BackupPart) -> PathBuf {
         match part {
-            Part::Config => self.config.join(&self.config_name),
-            Part::Key => self.config.join("age.key"),
-            Part::Beside(name) => self.config.join(name),
+            BackupPart::Config => self.config.join(&self.config_name),
+            BackupPart::Key => self.config.join("age.key"),
+            BackupPart::Beside(name) => self.config.join(name),
             // `check` refuses a number beyond the last.
-            Part::Functions(number) => self.functions.get(*number).cloned().unwrap_or_default(),
-            Part::Ledger => self.state.join("state/ledger.db"),
-            Part::State => self.state.join("state/state.db"),
-            Part::Home => self.state.join("home"),
-            Part::Uids => self.state.join("spawner/uids"),
+            BackupPart::Functions(number) => self.functions.get(*number).cloned().unwrap_or_default(),
+            BackupPart::Ledger => self.state.join("state/ledger.db"),
+            BackupPart::State => self.state.join("state/state.db"),
+            BackupPart::Home => self.state.join("home"),
+            BackupPart::Uids => self.state.join("spawner/uids"),
         }
     }
 }
@@ -60,7 +60,7 @@ impl Roots {
 /// An entry: its part, and the names below that; no names for the part itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EntryPlace {
-    pub(crate) part: Part,
+    pub(crate) part: BackupPart,
     pub(crate) below: Vec<OsString>,
 }
 
@@ -76,36 +76,43 @@ pub(crate) fn place(path: &Path) -> Option<EntryPlace> {
     }
     let text = |at: usize| names.get(at).and_then(|name: &OsString| name.to_str());
     let (part, used) = match (text(0)?, text(1)) {
-        ("config", Some("fnd.toml")) => (Part::Config, 2),
-        ("config", Some("age.key")) => (Part::Key, 2),
-        ("config", Some(name)) => (Part::Beside(BESIDE.into_iter().find(|known| *known == name)?), 2),
-        ("functions", Some(number)) => (Part::Functions(number.parse().ok()?), 2),
-        ("state", Some("ledger.db")) => (Part::Ledger, 2),
-        ("state", Some("state.db")) => (Part::State, 2),
-        ("home", _) => (Part::Home, 1),
-        ("uids", None) => (Part::Uids, 1),
+        ("config", Some("fnd.toml")) => (BackupPart::Config, 2),
+        ("config", Some("age.key")) => (BackupPart::Key, 2),
+        ("config", Some(name)) => (BackupPart::Beside(BESIDE.into_iter().find(|known| *known == name)?), 2),
+        ("functions", Some(number)) => (BackupPart::Functions(number.parse().ok()?), 2),
+        ("state", Some("ledger.db")) => (BackupPart::Ledger, 2),
+        ("state", Some("state.db")) => (BackupPart::State, 2),
+        ("home", _) => (BackupPart::Home, 1),
+        ("uids", None) => (BackupPart::Uids, 1),
         _ => return None,
     };
     let below = names.split_off(used);
-    let is_file = matches!(part, Part::Config | Part::Key | Part::Ledger | Part::State | Part::Uids);
+    let is_file = matches!(
+        part,
+        BackupPart::Config | BackupPart::Key | BackupPart::Ledger | BackupPart::State | BackupPart::Uids
+    );
     (!is_file || below.is_empty()).then_some(EntryPlace { part, below })
 }
 
 /// Returns whether an entry may be of this kind in its place.
 fn fits(place: &EntryPlace, kind: EntryType) -> bool {
     match place.part {
-        Part::Config | Part::Key | Part::Ledger | Part::State | Part::Uids => kind.is_file(),
+        BackupPart::Config | BackupPart::Key | BackupPart::Ledger | BackupPart::State | BackupPart::Uids => {
+            kind.is_file()
+        }
         // `restore` opens the directory of a part by its path, so a link must not stand there.
-        Part::Beside(_) | Part::Functions(_) | Part::Home if place.below.is_empty() => kind.is_dir(),
-        Part::Beside(_) | Part::Functions(_) | Part::Home => kind.is_file() || kind.is_dir() || kind.is_symlink(),
+        BackupPart::Beside(_) | BackupPart::Functions(_) | BackupPart::Home if place.below.is_empty() => kind.is_dir(),
+        BackupPart::Beside(_) | BackupPart::Functions(_) | BackupPart::Home => {
+            kind.is_file() || kind.is_dir() || kind.is_symlink()
+        }
     }
 }
 
 /// Reads and checks all headers of an archive. Returns its parts.
-pub(crate) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, CommandFailure> {
+pub(crate) fn check(file: &File, roots: &Roots) -> Result<Vec<BackupPart>, CommandFailure> {
     let mut parts = Vec::new();
     each(file, |_, place| {
-        if let Part::Functions(number) = place.part
+        if let BackupPart::Functions(number) = place.part
             && number >= roots.functions.len()
         {
             let message = format!(
@@ -121,7 +128,7 @@ pub(crate) fn check(file: &File, roots: &Roots) -> Result<Vec<Part>, CommandFail
         Ok(())
     })?;
     // Every backup has the history, so an archive without it is something else.
-    if parts.contains(&Part::Ledger) {
+    if parts.contains(&BackupPart::Ledger) {
         return Ok(parts);
     }
     Err(no_backup("`state/ledger.db` is missing"))
@@ -169,16 +176,16 @@ mod tests {
     #[test]
     fn only_entries_of_a_backup_have_a_place() {
         for (name, part, below) in [
-            ("config/fnd.toml", Part::Config, 0),
-            ("config/age.key", Part::Key, 0),
-            ("config/conf.d", Part::Beside("conf.d"), 0),
-            ("config/secrets/token", Part::Beside("secrets"), 1),
-            ("functions/0/ops/a.sh", Part::Functions(0), 2),
-            ("state/ledger.db", Part::Ledger, 0),
-            ("state/state.db", Part::State, 0),
-            ("home", Part::Home, 0),
-            ("home/hello/data", Part::Home, 2),
-            ("uids", Part::Uids, 0),
+            ("config/fnd.toml", BackupPart::Config, 0),
+            ("config/age.key", BackupPart::Key, 0),
+            ("config/conf.d", BackupPart::Beside("conf.d"), 0),
+            ("config/secrets/token", BackupPart::Beside("secrets"), 1),
+            ("functions/0/ops/a.sh", BackupPart::Functions(0), 2),
+            ("state/ledger.db", BackupPart::Ledger, 0),
+            ("state/state.db", BackupPart::State, 0),
+            ("home", BackupPart::Home, 0),
+            ("home/hello/data", BackupPart::Home, 2),
+            ("uids", BackupPart::Uids, 0),
         ] {
             let place = place(Path::new(name)).unwrap();
             assert_eq!((place.part, place.below.len()), (part, below), "{name}");

@@ -32,7 +32,7 @@ impl PageOptions {
     /// # Errors
     /// The time is none.
     pub(crate) fn words(&self) -> Result<Vec<String>, CommandFailure> {
-        if span(&self.idle)?.is_zero() {
+        if span("--idle", &self.idle)?.is_zero() {
             return Err(CommandFailure::usage("`--idle 0`: the page would end at once"));
         }
         let mut words = vec!["--idle".to_owned(), self.idle.clone()];

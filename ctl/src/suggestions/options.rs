@@ -52,7 +52,7 @@ pub(super) fn unknown(error: &clap::Error, verb: &str) -> Option<CommandFailure>
     let option = typed.split('=').next().unwrap_or_default();
     if !option.starts_with('-') {
         let (_, instead) = ARGUMENTS.iter().find(|(of, _)| *of == verb)?;
-        // What follows the name of a secret may be its value.
+        // A word after the name of a secret may be its value, which no message shows.
         let is_secret = verb.starts_with("secret");
         let typed = if is_secret { "more words" } else { option };
         let failure = CommandFailure::usage(format!("`fndctl {verb}` takes no `{typed}` there"));
@@ -80,4 +80,19 @@ pub(super) fn missing(error: &clap::Error, verb: &str) -> Option<CommandFailure>
     let missing: Vec<String> = missing.iter().map(|argument| format!("`{argument}`")).collect();
     let failure = CommandFailure::usage(format!("`fndctl {verb}` needs {}", missing.join(" and ")));
     Some(failure.help(format!("`fndctl {verb} --help` has examples")))
+}
+
+/// Returns advice for a command line `typed` with `--user` and without a socket, while the environment names one. clap would name an
+/// option that nobody has typed.
+pub(super) fn untyped_socket(error: &clap::Error, typed: &[String]) -> Option<CommandFailure> {
+    let conflict = [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| error.get(kind));
+    let conflict: Vec<String> = conflict.into_iter().flatten().map(ToString::to_string).collect();
+    let is_named = |option: &str| conflict.iter().any(|text| text.split(' ').next() == Some(option));
+    let is_typed = |option: &str| typed.iter().any(|word| word.split('=').next() == Some(option));
+    let socket = ["--socket", "--control"].into_iter().find(|option| is_named(option))?;
+    if !is_named("--user") || is_typed(socket) {
+        return None;
+    }
+    let message = "`--user` means your own fnd, and the variable `FND_SOCKET` names a socket, too";
+    Some(CommandFailure::usage(message).help("leave `--user` out, or run `unset FND_SOCKET` first"))
 }

@@ -208,6 +208,7 @@ impl Backend {
                         problems.push(Diagnostic::error("load", error));
                         return Err(NotDone::Refused(problems));
                     }
+                    // The newer version is on trial. The end of the trial is one of the changes that are waited for.
                     Some(None) => {}
                 }
                 tokio::select! {

@@ -80,16 +80,14 @@ impl Backend {
             function,
         });
         let now_ms = parts.now.unix_ms;
+        let (dead_letters, dead_letters_since) = dead_letters(&parts, reach);
         Overview {
             at: instant::text(now_ms),
             attention,
             attention_count: pass.attention,
-            problems: if is_for_node {
-                parts.problems().into_iter().map(|problem| problem.text).collect()
-            } else {
-                Vec::new()
-            },
-            dead_letters: dead_letters(&parts, reach),
+            problems: if is_for_node { parts.problem_views() } else { Vec::new() },
+            dead_letters,
+            dead_letters_since,
             running: running(&parts, reach),
             running_count: pass.running,
             functions: pass.functions,
@@ -110,10 +108,13 @@ impl Backend {
     }
 }
 
-fn dead_letters(parts: &View<'_>, reach: &Permissions) -> u64 {
+/// Returns the number of dead letters that a caller may view, and since when there are dead letters.
+fn dead_letters(parts: &View<'_>, reach: &Permissions) -> (u64, Option<String>) {
     let figures = parts.ledger.figures();
     let viewed = figures.dead_letters.iter().filter(|(name, _)| reach.views(name));
-    viewed.map(|(_, number)| *number).sum()
+    // The oldest one of all may be of a function that a caller without a role for the node may not view.
+    let since_ms = figures.dead_since_ms.filter(|_| reach.node().is_some());
+    (viewed.map(|(_, number)| *number).sum(), since_ms.map(instant::text))
 }
 
 /// Returns the runs that run now, oldest first.

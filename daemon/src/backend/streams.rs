@@ -123,6 +123,7 @@ async fn go_on(
             // Cancel-safe: a line is taken or stays (tokio, `Receiver::recv`). Lines before the end come first.
             biased;
             line = live.lines.recv() => line,
+            // Cancel-safe: only waits until the caller has gone.
             () = into.closed() => return,
             () = &mut ended => None,
         };

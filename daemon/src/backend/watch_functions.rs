@@ -70,6 +70,7 @@ async fn send_changes(
             tokio::select! {
                 // Cancel-safe: see `ChangedFunctions::more`.
                 () = watcher.changed.more() => continue,
+                // Cancel-safe: only waits until the reader has gone.
                 () = into.closed() => return,
             }
         };

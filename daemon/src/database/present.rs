@@ -37,6 +37,7 @@ fn open_files(path: &Path) -> rustix::io::Result<OpenFiles> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         match open(super::beside(path, suffix), flags, Mode::empty()) {
             Ok(file) => files.push((suffix, file)),
+            // The files of the log need not be there; the database must.
             Err(rustix::io::Errno::NOENT) if !suffix.is_empty() => {}
             Err(error) => return Err(error),
         }

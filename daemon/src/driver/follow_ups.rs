@@ -38,6 +38,7 @@ impl Driver {
             nats: &self.nats,
             secrets: &self.secrets,
             alerts: &self.follow_ups.alerts,
+            node_health: &self.follow_ups.node,
             reporter: &self.reporter,
             callers: &self.callers,
             listener: &self.listener,
@@ -136,7 +137,7 @@ impl Driver {
         let now = self.look().problems();
         // Alerts make a comparison of their own: they also know the problems about which an earlier fnd has made a call.
         self.check_problems(&now);
-        self.reporter.compare_problems(now);
+        self.reporter.compare_problems(self.clock.now().unix_ms, now);
         self.catch_up();
     }
 }

@@ -286,7 +286,13 @@ impl Daemon {
 
     /// Does the actions that were put off.
     pub(crate) fn catch_up_now(&self) {
-        self.state.borrow_mut().catch_up();
+        {
+            let mut state = self.state.borrow_mut();
+            state.catch_up();
+            // The end of an attempt may have made room for a message.
+            state.ask_for_messages();
+            state.catch_up();
+        }
         self.wake_if_due();
     }
 

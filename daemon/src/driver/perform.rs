@@ -7,7 +7,7 @@
 use super::Driver;
 use crate::allocator;
 use crate::callers::spin::SpinStep;
-use crate::ledger::LedgerCommand;
+use crate::ledger::{Begun, LedgerCommand};
 use crate::output::{EndedRecords, message};
 use crate::triggers::nats::MessageAttempt;
 use crate::workers::adoption;
@@ -156,15 +156,14 @@ impl Driver {
             Action::Call(mut order) => {
                 self.nats.name_claim(&mut order.attempt);
                 self.reporter.attempt_begins(&order.attempt);
+                let begun = Begun::by(&order.function, &order.attempt, self.clock.now().unix_ms);
                 #[cfg(feature = "simulate")]
                 if fnd_core::mutants::Mutant::SlotAfterStart.is_on() {
                     self.turn.follow_up.extend(self.workers.call(&order, None));
-                    let now_ms = self.clock.now().unix_ms;
-                    return self.records.begins(&order.function, &order.attempt, now_ms);
+                    return self.records.ledger.begins(begun);
                 }
                 // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
-                self.records
-                    .begins(&order.function, &order.attempt, self.clock.now().unix_ms);
+                self.records.ledger.begins(begun);
                 let deadline = self.attempt_begins(&order.attempt, order.worker, None);
                 self.turn.follow_up.extend(self.workers.call(&order, deadline));
                 // The answer often comes within some microseconds, so the main thread may look for it without sleeping.
@@ -266,6 +265,7 @@ impl Driver {
                 self.nats.withdrawn(self.clock.now(), id);
                 self.records.store(LedgerCommand::Withdraw(id));
             }
+            Action::Dropped(id) => self.callers.ended(id),
             Action::Supersede(record, node) => {
                 allocator::freed(allocator::INVOCATION);
                 self.record_due(Some(record.id));
@@ -366,7 +366,8 @@ impl Driver {
         };
         let invocation = match &order.attempt {
             Some(run) => {
-                self.records.begins(&order.function, run, self.clock.now().unix_ms);
+                let begun = Begun::by(&order.function, run, self.clock.now().unix_ms);
+                self.records.ledger.begins(begun);
                 run.invocation
             }
             None => self.next_id(),

@@ -30,6 +30,7 @@ pub(crate) async fn serve(daemon: Rc<Daemon>) {
         tokio::select! {
             // The change comes first, so that places that are no longer named report no problem any more.
             biased;
+            // The loop begins anew, with the places that are named now.
             () = exposed.changed.notified() => {}
             ((), ()) = async { tokio::join!(or_never(listening), or_never(writing)) } => {}
         }

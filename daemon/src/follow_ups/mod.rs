@@ -39,7 +39,7 @@ pub(crate) struct FollowUps {
     /// no lines.
     pub(crate) late: Vec<(Unfollowed, String)>,
     pub(crate) alerts: Alerts,
-    node: NodeHealth,
+    pub(crate) node: NodeHealth,
 }
 
 /// A call to make.

@@ -85,7 +85,7 @@ pub struct Connections {
     /// Counts how often a connection became idle or began to follow; a smaller number is longer ago.
     ticks: Cell<u64>,
     /// The connections that can be closed, in the order in which they are.
-    yielding: RefCell<BTreeMap<Turn, (ConnectionOwner, Rc<Notify>)>>,
+    yielding: RefCell<BTreeMap<ClosingOrder, (ConnectionOwner, Rc<Notify>)>>,
     pub(crate) refused: Cell<u64>,
     pub(crate) silent: Cell<u64>,
     /// Whether the status reports that places are scarce.
@@ -103,7 +103,7 @@ impl std::fmt::Debug for ConnectionNotice {
 }
 
 /// When a connection is closed: all idle ones before all that follow, and the oldest first in each group.
-type Turn = (Activity, u64);
+type ClosingOrder = (Activity, u64);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Activity {
@@ -292,7 +292,7 @@ pub(crate) struct HttpConnection {
     /// How many of these answers have no end.
     following: Cell<usize>,
     /// Its key among the connections that can be closed; nothing while it is busy.
-    turn: Cell<Option<Turn>>,
+    turn: Cell<Option<ClosingOrder>>,
     /// When it last became idle or began to follow.
     rests_since: Cell<Instant>,
 }

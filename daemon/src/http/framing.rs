@@ -189,6 +189,7 @@ impl Framing {
                 };
             }
             FramingState::Trailers if line.is_empty() => self.at = FramingState::Start,
+            // A trailer does not change the framing. The other states are not read by lines.
             FramingState::Trailers | FramingState::Body(_) | FramingState::Chunk(_) | FramingState::Over => {}
         }
     }

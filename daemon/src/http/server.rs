@@ -114,6 +114,7 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
                         // A refused client gets no task that waits for it: such tasks would use the descriptors and the
                         // memory that the limit protects.
                         Err(Some(refusal)) => accepted.answer_at_once(&response::last(&refusal)),
+                        // A client that cannot be identified gets no answer.
                         Err(None) => {}
                     }
                 }

@@ -129,12 +129,20 @@ fn is_end_with_follower(record: &InvocationRecord) -> bool {
     is_end_of_files(record) || is_end_of_message(record)
 }
 
+/// Returns whether a new invocation is of a message that the server delivers again, should a power cut lose its row. Before it begins,
+/// its claim is stored with a sync, which includes the row. The row of a message that was taken over knows attempts of another node.
+/// The row of a message that never begins holds its end, of which the server is told next.
+fn comes_again(accepted: &Accepted) -> bool {
+    let mark = accepted.message.as_deref().filter(|_| accepted.skipped.is_none());
+    mark.is_some_and(|mark| !mark.is_accepted && mark.revision.is_none() && mark.begun == 0)
+}
+
 /// Roughly the memory of a mark of a file, with its path.
 const FILE_MARK: usize = size_of::<FileMark>() + 64;
 
 impl LedgerCommand {
-    /// Returns whether the command must be synced to disk at once: a caller waits for it, or may retry with its key
-    /// after a crash.
+    /// Returns whether the command must be written at once: a caller waits for it, or may retry with its key after a crash. It is
+    /// synced, too, unless [`Self::is_synced`] says otherwise.
     pub(super) fn is_waited_for(&self) -> bool {
         match self {
             Self::Store(accepted) => accepted.durable || accepted.key.is_some(),
@@ -169,6 +177,11 @@ impl LedgerCommand {
             | Self::HookFailed(_)
             | Self::StoreAlert { .. } => false,
         }
+    }
+
+    /// Returns whether a power cut must not undo the command once it is acknowledged.
+    pub(super) fn is_synced(&self) -> bool {
+        self.is_waited_for() && !matches!(self, Self::Store(accepted) if comes_again(accepted))
     }
 
     fn is_end_with_follower(&self) -> bool {
@@ -310,6 +323,8 @@ pub struct Forgetting {
 pub struct Figures {
     /// Number of dead letters of each function that has some.
     pub dead_letters: BTreeMap<FunctionName, u64>,
+    /// When the oldest of them ended, Unix milliseconds.
+    pub dead_since_ms: Option<u64>,
     /// Bytes of the history in use; its file may be larger.
     pub history_bytes: u64,
     /// Records that were forgotten because of the retention settings, since this fnd started.

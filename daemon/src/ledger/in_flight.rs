@@ -256,6 +256,7 @@ impl InFlightSlots {
                 self.failing = false;
                 tracing::info!("`{FILE}` is written again");
             }
+            // Nothing has changed, or the failure was reported when it began.
             Ok(()) | Err(_) => {}
         }
     }

@@ -74,6 +74,8 @@ pub use files::KnownFiles;
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
+#[cfg(any(test, feature = "simulate"))]
+pub(crate) use query::LedgerQuery;
 pub(crate) use query::{HistoryThread, WAITING_MAX};
 pub use query::{LedgerReader, PAGE_MAX, QueryError, RecordPage, ResultOf, StoredInvocation, WholeInvocation};
 pub use restore::{LastRun, StoredSchedules, Unfollowed};

@@ -1,7 +1,7 @@
 //! Queries of the history. A separate thread answers them, on its own read-only connection.
 //!
 //! Every answer includes all commands that were submitted to the writer before the query: a caller that has seen a run
-//! end finds it in the history.
+//! end finds it in the history. Only the search for a message that is new does not wait for the writer.
 
 use super::list::list;
 use super::messages;
@@ -104,12 +104,23 @@ pub enum QueryError {
     Sqlite(#[from] rusqlite::Error),
 }
 
-type QueryJob = Box<dyn FnOnce(&Connection) + Send>;
+/// A query that waits for the reader.
+pub(crate) struct LedgerQuery {
+    job: Box<dyn FnOnce(&Connection) + Send>,
+    waits_for_writer: bool,
+}
+
+impl LedgerQuery {
+    /// Says whether its answer includes all commands that were submitted before it, and not only those that are written.
+    pub(crate) fn waits_for_writer(&self) -> bool {
+        self.waits_for_writer
+    }
+}
 
 /// The state of the thread that answers queries.
 pub(crate) struct HistoryThread {
     db: Reading,
-    waiting: Receiver<QueryJob>,
+    waiting: Receiver<LedgerQuery>,
     writer: LedgerWriter,
 }
 
@@ -120,40 +131,44 @@ impl HistoryThread {
     }
 
     fn run(self) {
-        while let Ok(job) = self.waiting.recv() {
+        while let Ok(query) = self.waiting.recv() {
             // Queries that are already waiting share one flush.
-            let jobs: Vec<QueryJob> = std::iter::once(job).chain(self.take_now()).collect();
-            self.writer.flush(FLUSH);
-            self.answer(jobs);
+            let queries = std::iter::once(query).chain(self.take_now());
+            let (later, now): (Vec<_>, Vec<_>) = queries.partition(LedgerQuery::waits_for_writer);
+            self.answer(now);
+            if !later.is_empty() {
+                self.writer.flush(FLUSH);
+                self.answer(later);
+            }
         }
     }
 
     /// Takes the queries that wait.
-    pub(crate) fn take_now(&self) -> Vec<QueryJob> {
+    pub(crate) fn take_now(&self) -> Vec<LedgerQuery> {
         self.waiting.try_iter().collect()
     }
 
     /// Answers queries from the records that are written now.
-    pub(crate) fn answer(&self, jobs: Vec<QueryJob>) {
+    pub(crate) fn answer(&self, queries: Vec<LedgerQuery>) {
         // A lock, because the writer's thread replaces the connection when a makeshift ends.
         // A query that panicked has changed nothing.
         let db = lock(&self.db);
-        jobs.into_iter().for_each(|job| job(&db));
+        queries.into_iter().for_each(|query| (query.job)(&db));
     }
 }
 
 /// Answers queries; clones share one thread, which ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct LedgerReader {
-    jobs: SyncSender<QueryJob>,
+    queries: SyncSender<LedgerQuery>,
 }
 
 impl LedgerReader {
     /// Makes a reader, and its thread, which is not started yet.
     pub(super) fn prepare(db: Reading, writer: &LedgerWriter) -> (Self, HistoryThread) {
-        let (jobs, waiting) = sync_channel::<QueryJob>(WAITING_MAX);
+        let (queries, waiting) = sync_channel::<LedgerQuery>(WAITING_MAX);
         let writer = writer.clone();
-        (Self { jobs }, HistoryThread { db, waiting, writer })
+        (Self { queries }, HistoryThread { db, waiting, writer })
     }
 
     /// Lists invocations, newest first.
@@ -258,8 +273,16 @@ impl LedgerReader {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
+        self.put(true, question).await
+    }
+
+    async fn put<T, F>(&self, waits_for_writer: bool, question: F) -> Result<T, QueryError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
-        let job: QueryJob = Box::new(move |db| {
+        let job = Box::new(move |db: &Connection| {
             // One transaction for all its statements: the invocation may be forgotten between two of them.
             let result = db
                 .unchecked_transaction()
@@ -267,19 +290,28 @@ impl LedgerReader {
             // The caller may have gone away.
             let _ = answer.send(result);
         });
+        let query = LedgerQuery { job, waits_for_writer };
         // The queue is bounded and this never waits: it runs on the main thread.
-        self.jobs.try_send(job).map_err(|error| match error {
+        self.queries.try_send(query).map_err(|error| match error {
             std::sync::mpsc::TrySendError::Full(_) => QueryError::Busy,
             std::sync::mpsc::TrySendError::Disconnected(_) => QueryError::Closed,
         })?;
         Ok(answered.await.map_err(|_| QueryError::Closed)??)
     }
 
-    /// Returns what is known of the message of NATS of a function with this key.
+    /// Returns what is known of the message of NATS of a function with this key. A row that waits to be written may be missed: the
+    /// books of the open messages have it, and the ledger takes no second row with its key.
     ///
     /// # Errors
     /// [`QueryError`].
     pub async fn message(&self, function: FunctionName, key: Arc<str>) -> Result<Option<KnownMessage>, QueryError> {
+        let (new_function, new_key) = (function.clone(), Arc::clone(&key));
+        // Most messages are new, and the work of a new one must not wait for a commit.
+        let look = move |db: &Connection| messages::of_key(db, &new_function, &new_key);
+        if self.put(false, look).await?.is_none() {
+            return Ok(None);
+        }
+        // The commands that wait may say more of one that is known.
         self.ask(move |db| messages::of_key(db, &function, &key)).await
     }
 }

@@ -17,6 +17,7 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, ToSql, params};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
 /// for each function.
@@ -295,33 +296,36 @@ fn put_skipped(db: &Connection, accepted: &Accepted, reason: Reason, why: &str) 
     Ok(())
 }
 
-/// The columns of an invocation that is stored with its state, such as the end of a call or one skipped on arrival.
-const INSERT_STATE: &str =
+/// Stores an invocation with its state, such as the end of a call or one skipped on arrival; replaces the state of one that is stored.
+const STORE_STATE: &str =
     "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms,
         attempts, polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response)
     VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-    ON CONFLICT (id) DO";
-
-/// The columns that a later state of a stored invocation replaces.
-const REPLACE_STATE: &str = "UPDATE SET state = excluded.state, started_ms = excluded.started_ms,
+    ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = excluded.started_ms,
         ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
         message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
         version = excluded.version, result_json = excluded.result_json, result = excluded.result,
         response = excluded.response, request = iif(?18, request, NULL)";
 
+/// The same for an end that makes a dead letter.
+///
+/// The triggers of the table watch the column `dead` alone, and for a statement that can run a trigger SQLite keeps a journal of the
+/// statement. So only the end of an invocation that becomes a dead letter sets it, unless its acceptance said that it never does. Only
+/// the first end counts: a dead letter that was dropped must not come back if its end is stored again. If SQLite refused the acceptance
+/// of durable work, the row is not durable and has no payload to run again.
+static STORE_DEAD: LazyLock<String> = LazyLock::new(|| {
+    let dead = "dead = iif(durable AND ended_ms IS NULL AND dead IS NULL, 1, dead)";
+    format!("{STORE_STATE}, {dead}")
+});
+
 /// Stores the state of an invocation, also if the invocation was never stored, such as one skipped on arrival.
 fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
-    // The triggers of the table watch the column `dead` alone, and for a statement that can run a trigger SQLite keeps a journal of the
-    // statement. So only the end of an invocation that becomes a dead letter sets it, unless its acceptance said that it never does. Only
-    // the first end counts: a dead letter that was dropped must not come back if its end is stored again. If SQLite refused the acceptance
-    // of durable work, the row is not durable and has no payload to run again.
-    let dead = match record.ends_as_dead_letter() {
-        true => ", dead = iif(durable AND ended_ms IS NULL AND dead IS NULL, 1, dead)",
-        false => "",
+    let sql: &str = match record.ends_as_dead_letter() {
+        true => &STORE_DEAD,
+        false => STORE_STATE,
     };
-    let sql = format!("{INSERT_STATE} {REPLACE_STATE}{dead}");
     let (is_json, inline, apart) = split(record.result.as_ref());
-    db.prepare_cached(&sql)?.execute(params![
+    db.prepare_cached(sql)?.execute(params![
         blob(record.id),
         record.function.as_str(),
         record.trigger.as_str(),

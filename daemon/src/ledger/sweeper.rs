@@ -242,6 +242,7 @@ impl Sweeper {
         let sql = "SELECT name, dead FROM function WHERE dead > 0";
         Ok(Figures {
             dead_letters: database::all(db, sql, [], |row| Ok((super::rows::function(row, 0)?, row.get(1)?)))?,
+            dead_since_ms: dead_since_ms(db),
             history_bytes: Pages::of(db)?.used(),
             forgotten: self.forgotten,
         })
@@ -326,6 +327,17 @@ impl Sweeper {
         }
         Ok(false)
     }
+}
+
+/// Returns when the oldest dead letter ended. It reads one row, found by the index.
+fn dead_since_ms(db: &Connection) -> Option<u64> {
+    let sql = "SELECT ended_ms FROM invocation INDEXED BY dead WHERE dead = 1 ORDER BY id LIMIT 1";
+    // The counts are right without this index, so damage of it keeps no ledger from being opened.
+    let found = database::first(db, sql, [], |row| row.get::<_, Option<u64>>(0)).unwrap_or_else(|error| {
+        tracing::warn!("failed to find the oldest dead letter: {error}");
+        None
+    });
+    found.flatten()
 }
 
 /// Returns the time of an id, Unix milliseconds.

@@ -125,6 +125,7 @@ fn print(diagnostics: &[Diagnostic], functions: usize) -> ExitCode {
         let _ = writeln!(stderr, "{}\n", diagnostic.render(colour)); // an error: closed; the exit code tells it too
     }
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+    // Standard output may be closed: the exit code tells the result, too.
     let _ = writeln!(
         io::stdout(),
         "{}, {}",

@@ -29,7 +29,7 @@ use snapshot::UnfinishedLine;
 const LINE_MAX: usize = 16 << 10;
 
 /// Gets every whole line and note, and whether it is in the head.
-type Seen<'a> = dyn FnMut(&Line<'_>, bool) + 'a;
+type LineObserver<'a> = dyn FnMut(&Line<'_>, bool) + 'a;
 
 /// One attempt's output.
 pub(super) struct Capture {
@@ -100,7 +100,7 @@ impl Capture {
     }
 
     /// Adds a log record of a worker: each of its lines, with its level in front.
-    pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut Seen<'_>) {
+    pub(super) fn say(&mut self, time_ms: u64, level: Level, text: &str, seen: &mut LineObserver<'_>) {
         self.last_ms = time_ms;
         // A record comes whole, so it is masked here and not by the maskers of the streams.
         let mask = self.meta.mask.clone();
@@ -120,7 +120,7 @@ impl Capture {
         meta: AttemptOutput,
         first: u64,
         (time_ms, words): (u64, &str),
-        seen: &mut Seen<'_>,
+        seen: &mut LineObserver<'_>,
     ) -> Self {
         let mut capture = Self::new(meta);
         capture.head = LogLinesReader::decode(first, 0, &[]);
@@ -129,7 +129,7 @@ impl Capture {
     }
 
     /// Adds bytes. `seen` gets every whole line and note, and whether it is in the head.
-    pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut Seen<'_>) {
+    pub(super) fn feed(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut LineObserver<'_>) {
         let may_be_result = self.gives_result && !self.withheld && stream == Stream::Stdout;
         if may_be_result && self.bytes(stream) <= self.meta.result_max {
             // One byte more than a result may have shows that it is no result.
@@ -151,7 +151,7 @@ impl Capture {
     }
 
     /// Takes the next bytes of a stream, or its end, masks the values of secrets, and makes lines of the rest.
-    fn mask_and_split(&mut self, stream: Stream, time_ms: u64, bytes: Option<&[u8]>, seen: &mut Seen<'_>) {
+    fn mask_and_split(&mut self, stream: Stream, time_ms: u64, bytes: Option<&[u8]>, seen: &mut LineObserver<'_>) {
         match self.masked.take() {
             None => self.split(stream, time_ms, bytes.unwrap_or_default(), seen),
             Some(mut masked) => {
@@ -161,7 +161,7 @@ impl Capture {
         }
     }
 
-    fn split(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut Seen<'_>) {
+    fn split(&mut self, stream: Stream, time_ms: u64, bytes: &[u8], seen: &mut LineObserver<'_>) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
             let (piece, after) = rest.split_at(end);
@@ -179,7 +179,7 @@ impl Capture {
     }
 
     /// Ends the capture: unfinished lines become lines, and the tail is appended to the head.
-    pub(super) fn end(&mut self, time_ms: u64, seen: &mut Seen<'_>) {
+    pub(super) fn end(&mut self, time_ms: u64, seen: &mut LineObserver<'_>) {
         // Before the gap is noted: an unfinished line may push other lines out of the tail, which count as not kept.
         for stream in Stream::PIPES {
             self.mask_and_split(stream, time_ms, None, seen);
@@ -259,7 +259,7 @@ impl Capture {
         &mut self.streams[stream.pipe()]
     }
 
-    fn end_line(&mut self, stream: Stream, time_ms: u64, newline: bool, seen: &mut Seen<'_>) {
+    fn end_line(&mut self, stream: Stream, time_ms: u64, newline: bool, seen: &mut LineObserver<'_>) {
         let unfinished = self.unfinished(stream);
         let mut text = std::mem::take(&mut unfinished.partial.0);
         let cut = std::mem::take(&mut unfinished.cut);
@@ -276,7 +276,7 @@ impl Capture {
         self.unfinished(stream).partial.0 = text;
     }
 
-    fn line(&mut self, line: &Line<'_>, seen: &mut Seen<'_>) {
+    fn line(&mut self, line: &Line<'_>, seen: &mut LineObserver<'_>) {
         if line.stream == Stream::Stderr {
             self.error_line.see(line.text);
         }
@@ -285,7 +285,7 @@ impl Capture {
     }
 
     /// Puts a line into the head or the tail; the tail drops its oldest lines where it is too large.
-    fn place(&mut self, line: &Line<'_>, seen: &mut Seen<'_>) {
+    fn place(&mut self, line: &Line<'_>, seen: &mut LineObserver<'_>) {
         let size = line.raw();
         let in_head = self.head_left > 0 && size <= self.head_left;
         seen(line, in_head);

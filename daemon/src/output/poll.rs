@@ -404,6 +404,7 @@ impl OutputThread {
                 self.failing = false;
                 tracing::info!("output of functions is written again");
             }
+            // Nothing has changed, or the failure was reported when it began.
             Ok(()) | Err(_) => {}
         }
     }

@@ -3,11 +3,11 @@
 //! A call that has printed something is recorded when the output thread has counted its output. Later records of the
 //! invocation wait for that; the caller does not.
 
-use crate::ledger::{Begun, LedgerCommand, LedgerWriter};
+use crate::ledger::{LedgerCommand, LedgerWriter};
 use crate::output::{AttemptKey, Captured};
 use fnd_core::records::{AttemptRecord, InvocationRecord};
-use fnd_core::run::{Action, Answer, AttemptOrder};
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_core::run::{Action, Answer};
+use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::oneshot;
 
@@ -37,17 +37,6 @@ impl Records {
         let _ = self.ledger.submit(command);
     }
 
-    /// Records that an attempt begins, before the function sees it.
-    pub(crate) fn begins(&self, function: &FunctionName, attempt: &AttemptOrder, started_ms: u64) {
-        self.ledger.begins(Begun {
-            invocation: attempt.invocation,
-            attempt: attempt.attempt,
-            function: function.clone(),
-            trigger: attempt.trigger.as_str().into(),
-            started_ms,
-        });
-    }
-
     /// Keeps the ends among the actions of an event where a kill of fnd does not lose them, before anyone is told of them.
     /// The spawner also keeps a script's end, but can die together with fnd.
     pub(crate) fn keep_ends(&self, actions: &[Action]) {
@@ -65,6 +54,7 @@ impl Records {
                 Action::Update(record) if record.state.is_final() && (!record.durable || is_told(record, next)) => {
                     self.ledger.ends_waiting(record);
                 }
+                // No other action is an end.
                 _ => {}
             }
             rest = next;

@@ -69,6 +69,7 @@ impl Follower {
             );
             match self.lines.try_send(show(&Line::note(line.time_ms, &text))) {
                 Ok(()) => self.missed = 0,
+                // There is no room for this note either: it comes before a later line.
                 Err(TrySendError::Full(_)) => {}
                 Err(TrySendError::Closed(_)) => return false,
             }

@@ -257,6 +257,7 @@ impl Spools {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!("failed to remove the output spooled for {} ({error})", key.0);
             }
+            // It is removed, or there was none in this place.
             _ => {}
         };
         if self.in_memory.remove(&key) {

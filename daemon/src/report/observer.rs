@@ -134,8 +134,8 @@ impl Reporter {
     }
 
     /// Reports which problems of the node are over and which began, by comparison with those reported last.
-    pub(crate) fn compare_problems(&mut self, now: Vec<ReportedProblem>) {
-        let (began, over) = self.problems.update(now);
+    pub(crate) fn compare_problems(&mut self, now_ms: u64, now: Vec<ReportedProblem>) {
+        let (began, over) = self.problems.update(now_ms, now);
         for (problems, lasts) in [(over, false), (began, true)] {
             for ReportedProblem { code, text, .. } in &problems {
                 self.tell(ReportEvent::Problem { code, text, lasts });
@@ -246,8 +246,8 @@ mod tests {
     fn problems_that_are_over_come_before_new_ones() {
         let mut reporter = reporter();
         let [metrics, files] = ["metrics", "files"].map(|code| vec![ReportedProblem::new(code, "text")]);
-        reporter.compare_problems(metrics);
-        reporter.compare_problems(files);
+        reporter.compare_problems(1, metrics);
+        reporter.compare_problems(2, files);
         let codes: Vec<_> = streamed(&reporter)
             .into_iter()
             .map(|event| (event.kind, event.code.unwrap_or_default()))

@@ -48,29 +48,41 @@ impl ReportedProblem {
 /// The problems that were reported last.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
-    /// The text, by code and `about`.
-    last: BTreeMap<(&'static str, String), String>,
+    /// The text, and when the problem began, by code and `about`.
+    last: BTreeMap<(&'static str, String), (String, u64)>,
     /// Whether the problems may have changed since.
     pub(crate) due: bool,
 }
 
 impl Reported {
     /// Compares with all problems that exist now. Returns those that began and those that are over.
-    pub(crate) fn update(&mut self, now: Vec<ReportedProblem>) -> (Vec<ReportedProblem>, Vec<ReportedProblem>) {
+    pub(crate) fn update(
+        &mut self,
+        now_ms: u64,
+        now: Vec<ReportedProblem>,
+    ) -> (Vec<ReportedProblem>, Vec<ReportedProblem>) {
         let mut last = std::mem::take(&mut self.last);
         let mut began = Vec::new();
         for problem in now {
             let key = (problem.code, problem.about.clone());
             // Two parts may report a problem with one key, which begins once.
-            if last.remove(&key).is_none() && !self.last.contains_key(&key) {
+            let known = last.remove(&key).or_else(|| self.last.remove(&key));
+            if known.is_none() {
                 began.push(problem.clone());
             }
-            self.last.insert(key, problem.text);
+            let since_ms = known.map_or(now_ms, |(_, since_ms)| since_ms);
+            self.last.insert(key, (problem.text, since_ms));
         }
         let over = last
             .into_iter()
-            .map(|((code, about), text)| ReportedProblem { code, about, text });
+            .map(|((code, about), (text, _))| ReportedProblem { code, about, text });
         (began, over.collect())
+    }
+
+    /// Returns when a problem began; nothing if it is not reported yet.
+    pub(crate) fn since_ms(&self, problem: &ReportedProblem) -> Option<u64> {
+        let known = self.last.get(&(problem.code, problem.about.clone()));
+        known.map(|(_, since_ms)| *since_ms)
     }
 }
 
@@ -125,17 +137,23 @@ mod tests {
         let mut reported = Reported::default();
         let lost = |count: u32| ReportedProblem::new("history-lost", format!("{count} records were lost"));
         let away = |path: &str| ReportedProblem::about("functions-directory", path, format!("`{path}` cannot be read"));
-        assert_eq!(reported.update(vec![]), (vec![], vec![]));
+        assert_eq!(reported.update(1, vec![]), (vec![], vec![]));
         assert_eq!(
-            reported.update(vec![lost(1), away("/a")]),
+            reported.update(2, vec![lost(1), away("/a")]),
             (vec![lost(1), away("/a")], vec![])
         );
         assert_eq!(
-            reported.update(vec![lost(2), away("/a"), away("/b")]),
+            reported.update(3, vec![lost(2), away("/a"), away("/b")]),
             (vec![away("/b")], vec![])
         );
-        assert_eq!(reported.update(vec![away("/b")]), (vec![], vec![away("/a"), lost(2)]));
-        assert_eq!(reported.update(vec![lost(3)]), (vec![lost(3)], vec![away("/b")]));
+        let since_ms = [lost(9), away("/b"), away("/c")].map(|problem| reported.since_ms(&problem));
+        assert_eq!(since_ms, [Some(2), Some(3), None]);
+        assert_eq!(
+            reported.update(4, vec![away("/b")]),
+            (vec![], vec![away("/a"), lost(2)])
+        );
+        assert_eq!(reported.update(5, vec![lost(3)]), (vec![lost(3)], vec![away("/b")]));
+        assert_eq!(reported.since_ms(&lost(3)), Some(5));
     }
 
     #[test]
@@ -145,7 +163,8 @@ mod tests {
             ReportedProblem::new("metrics", "x"),
             ReportedProblem::new("metrics", "x"),
         ];
-        assert_eq!(reported.update(twice.clone()).0.len(), 1);
-        assert_eq!(reported.update(twice), (vec![], vec![]));
+        assert_eq!(reported.update(1, twice.clone()).0.len(), 1);
+        assert_eq!(reported.update(2, twice.clone()), (vec![], vec![]));
+        assert_eq!(reported.since_ms(&twice[0]), Some(1));
     }
 }

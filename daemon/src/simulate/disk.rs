@@ -212,6 +212,7 @@ impl DiskState {
                 fuse::set(Some(0));
                 return Err(failure(ffi::SQLITE_IOERR));
             }
+            // These transactions are committed. The match below says what follows.
             CommitVerdict::Done | CommitVerdict::Unknown | CommitVerdict::DoneThenDead => {}
         }
         self.asked_sync = transaction
@@ -221,6 +222,7 @@ impl DiskState {
         match verdict {
             CommitVerdict::Unknown => return Err(failure(ffi::SQLITE_IOERR)),
             CommitVerdict::DoneThenDead => fuse::set(Some(0)),
+            // After `Done` nothing more happens. The others have returned above.
             CommitVerdict::Done | CommitVerdict::Refused | CommitVerdict::Lost => {}
         }
         Ok(())

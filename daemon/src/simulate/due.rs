@@ -6,6 +6,7 @@ use super::node::Node;
 use super::world_step::WorldStep;
 use crate::driver::{DriverMessage, LoopInput};
 use crate::input::{AlarmCause, Input};
+use crate::ledger::LedgerQuery;
 use crate::workers::link::SpawnerConnection;
 use fastrand::Rng;
 use fnd_core::run::Now;
@@ -49,7 +50,7 @@ impl FndLife {
             (is_due(self.due.silence_at), WorldStep::Silence),
             (ledger, WorldStep::Ledger(most)),
             (
-                !self.queries.is_empty() && self.ledger.waiting().0 == 0,
+                self.queries.iter().any(|query| self.can_answer(query)),
                 WorldStep::History,
             ),
             // The output thread takes a turn only when its pipes, a command or its own time wakes it: a command that leaves it
@@ -160,7 +161,15 @@ impl FndLife {
 
     /// Does a turn of the ledger's reader.
     pub(super) fn read(&mut self) {
-        self.history.answer(std::mem::take(&mut self.queries));
+        let queries = std::mem::take(&mut self.queries).into_iter();
+        let (answered, rest): (Vec<_>, Vec<_>) = queries.partition(|query| self.can_answer(query));
+        self.queries = rest;
+        self.history.answer(answered);
+    }
+
+    /// Says whether a query can be answered now.
+    fn can_answer(&self, query: &LedgerQuery) -> bool {
+        !query.waits_for_writer() || self.ledger.waiting().0 == 0
     }
 
     /// Does a turn of the output thread.

@@ -84,11 +84,11 @@ pub(crate) struct Commit {
 
 /// The facts of one step.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct FactLog {
     new: Vec<Fact>,
 }
 
-impl Facts {
+impl FactLog {
     pub(crate) fn push(&mut self, fact: Fact) {
         self.new.push(fact);
     }

@@ -11,7 +11,7 @@ use crate::driver::{Daemon, DriverMessage};
 use crate::effects::fuse;
 use crate::functions::catalog::{Catalog, DetachedCatalog};
 use crate::functions::retention_policy;
-use crate::ledger::{self, HistoryThread, LedgerThread};
+use crate::ledger::{self, HistoryThread, LedgerQuery, LedgerThread};
 use crate::output::log_store::Keeper;
 use crate::output::{Output, OutputThread, SpoolPlaces};
 use crate::report::StatusFiles;
@@ -30,14 +30,10 @@ use crate::triggers::schedule::Alarm;
 use crate::workers::adoption::AdoptedWorker;
 use fnd_core::run::FunctionState;
 use fnd_wire::ids::FunctionName;
-use rusqlite::Connection;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc;
-
-/// A query of the ledger.
-pub(super) type LedgerQuery = Box<dyn FnOnce(&Connection) + Send>;
 
 pub(super) struct FndLife {
     pub(super) serving: ServingDaemon,

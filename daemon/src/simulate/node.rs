@@ -2,7 +2,7 @@
 
 use super::clock::SimulatedClock;
 use super::disk::SimulatedDisk;
-use super::facts::Facts;
+use super::facts::FactLog;
 use super::faults::FaultKinds;
 use super::files::Files;
 use super::spawner::{SpawnerModel, SpawnerTurn};
@@ -27,7 +27,7 @@ pub(super) struct Node<'a> {
     pub(super) files: Files,
     pub(super) disk: SimulatedDisk,
     /// The facts of this step.
-    pub(super) facts: Facts,
+    pub(super) facts: FactLog,
     /// The faults that workers may have.
     pub(super) temper: Temper,
     /// The random numbers of the workers.
@@ -49,7 +49,7 @@ impl<'a> Node<'a> {
             spawner: SpawnerModel::new(),
             temper: kinds.temper(),
             files: Files::default(),
-            facts: Facts::default(),
+            facts: FactLog::default(),
             random,
             _directory: directory,
         }

@@ -36,6 +36,7 @@ fn write(above: &Path, directory: &Path) -> io::Result<()> {
     for old in [&fresh, directory] {
         match fs::remove_dir_all(old) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            // It is removed, or was not there.
             _ => {}
         }
     }

@@ -244,7 +244,7 @@ impl ServingDaemon {
             state.nats.restore(state.clock.now(), inheritance.messages, held);
         }
         // The supervisor has to know the attempts before it hears of their ends.
-        daemon.step(Event::Restored(restored));
+        daemon.step(Event::Restored(Box::new(restored)));
         daemon.state.borrow_mut().report_lost();
         for exited in inheritance.exits {
             daemon.state.borrow_mut().exited(exited);
@@ -382,6 +382,8 @@ fn named(places: &Places) -> NodePlaces {
 fn last_attempt(run: LastRun) -> LastAttempt {
     let result = run.record.result.filter(|result| result.data.len() <= LAST_RESULT_MAX);
     LastAttempt {
+        // The invocation of an attempt that failed may not have ended.
+        failing_since_ms: run.attempt.failing_since(run.failing_since_ms),
         attempt: run.attempt,
         trigger: run.record.trigger,
         result,

@@ -53,6 +53,7 @@ async fn interpreter_changed(daemon: &Daemon, watch: &AsyncFd<OwnedFd>) {
         };
         match concerned {
             Ok(true) => return,
+            // The change concerns no interpreter: the wait goes on.
             Ok(false) => {}
             Err(error) => {
                 tracing::error!("failed to read changes of interpreters: {error}; `fndctl reload` checks them");

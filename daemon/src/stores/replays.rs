@@ -158,6 +158,7 @@ impl ReplaysFile {
         let mut bytes = Vec::new();
         let read = fs::File::open(&path).and_then(|file| file.take(MAX_BYTES as u64).read_to_end(&mut bytes));
         match read.map(|_| replay_file::read(&bytes)) {
+            // There is no file before the first signed request.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 self.is_kept = true;

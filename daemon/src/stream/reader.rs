@@ -105,6 +105,7 @@ async fn go_on(ring: Rc<Ring>, query: StreamQuery, now_ms: u64, into: mpsc::Send
             None if taken.happenings.is_empty() => tokio::select! {
                 // Cancel-safe: it only checks the number.
                 () = news(&ring, at) => {}
+                // Cancel-safe: only waits until the reader has gone.
                 () = into.closed() => return,
             },
             None => {

@@ -1,11 +1,11 @@
-//! The thread that writes messages, and the bounded channel to it.
+//! The thread that writes messages, and the channel to it: messages that wait are counted, and have a bound.
 
 use super::entry::LogEntry;
 use super::text;
 use crate::clock;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tracing::Level;
@@ -55,12 +55,14 @@ enum LogMessage {
 
 /// Sends events to the thread.
 pub(super) struct Forward {
-    messages: SyncSender<LogMessage>,
+    messages: Sender<LogMessage>,
     shared: Arc<SharedSink>,
 }
 
 #[derive(Default)]
 struct SharedSink {
+    /// Messages that wait.
+    waiting: AtomicUsize,
     waiting_bytes: AtomicUsize,
     dropped: AtomicU64,
     /// Receives a value when everything is written.
@@ -69,8 +71,16 @@ struct SharedSink {
 
 /// Waits when it is dropped until the last messages are written, for a second at most.
 pub struct Guard {
-    messages: SyncSender<LogMessage>,
+    messages: Sender<LogMessage>,
     shared: Arc<SharedSink>,
+}
+
+impl SharedSink {
+    /// Counts out a message of this size, which does not wait any more.
+    fn leaves(&self, size: usize) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Guard {
@@ -78,8 +88,7 @@ impl Drop for Guard {
         // With room for the answer: the thread never waits for a guard that has given up.
         let (done, flushed) = sync_channel(1);
         *self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
-        // If the channel is full, the thread is awake and checks `closing` when it is empty.
-        let _ = self.messages.try_send(LogMessage::Wake);
+        let _ = self.messages.send(LogMessage::Wake); // an error: the thread has ended
         // After a timeout the sink is blocked and keeps its messages.
         let _ = flushed.recv_timeout(FLUSH);
     }
@@ -94,7 +103,8 @@ pub(super) fn start(target: LogTarget) -> io::Result<(Forward, Guard)> {
 }
 
 fn start_with(sink: impl Sink + 'static) -> io::Result<(Forward, Guard)> {
-    let (messages, waiting) = sync_channel(ENTRIES_MAX);
+    // `Forward` counts what waits. A channel of the standard library with a bound has all its places from the start: 128 KiB.
+    let (messages, waiting) = channel();
     let shared = Arc::new(SharedSink::default());
     let guard = Guard {
         messages: messages.clone(),
@@ -117,7 +127,7 @@ fn run(waiting: &Receiver<LogMessage>, shared: &SharedSink, mut sink: impl Sink)
         let mut closing = None;
         while let Some(message) = next {
             if let LogMessage::Entry(entry) = message {
-                shared.waiting_bytes.fetch_sub(entry.size(), Ordering::Relaxed);
+                shared.leaves(entry.size());
                 sink.take(&entry);
             }
             let dropped = shared.dropped.swap(0, Ordering::Relaxed);
@@ -143,18 +153,13 @@ impl<S: tracing::Subscriber> Layer<S> for Forward {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let entry = Box::new(LogEntry::of(event, clock::unix_ms()));
         let size = entry.size();
-        // Added before the comparison: two threads that log at the same moment cannot pass the bound together.
-        let waiting = self.shared.waiting_bytes.fetch_add(size, Ordering::Relaxed);
-        let sent = if waiting + size > BYTES_MAX {
-            false
-        } else {
-            match self.messages.try_send(LogMessage::Entry(entry)) {
-                Ok(()) => true,
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => false,
-            }
-        };
-        if !sent {
-            self.shared.waiting_bytes.fetch_sub(size, Ordering::Relaxed);
+        // Added before the comparison: two threads that log at the same moment cannot pass a bound together.
+        let waiting = self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        let bytes = self.shared.waiting_bytes.fetch_add(size, Ordering::Relaxed);
+        let has_room = waiting < ENTRIES_MAX && bytes + size <= BYTES_MAX;
+        let is_sent = has_room && self.messages.send(LogMessage::Entry(entry)).is_ok();
+        if !is_sent {
+            self.shared.leaves(size);
             self.shared.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -264,7 +269,6 @@ fn say(entry: &LogEntry) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::{Sender, channel};
 
     const LIMIT: Duration = Duration::from_secs(60);
 

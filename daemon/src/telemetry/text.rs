@@ -69,6 +69,7 @@ pub(super) fn line(entry: &LogEntry, time: bool, color: bool) -> String {
         Level::WARN => put("\x1b[1;33m", "warning: "),
         Level::DEBUG => put("\x1b[2m", "debug: "),
         Level::TRACE => put("\x1b[2m", "trace: "),
+        // Most lines are information, and need no word in front.
         _ => {}
     }
     for (number, part) in entry.message.lines().enumerate() {

@@ -4,7 +4,7 @@ use super::View;
 use fnd_core::api::{Attention, AttentionView};
 use fnd_core::instant;
 use fnd_core::records::AttemptRecord;
-use fnd_core::records::outcome::Class;
+use fnd_core::records::cause::AlertCondition;
 use fnd_core::run::{FunctionState, FunctionView};
 
 impl View<'_> {
@@ -30,16 +30,17 @@ impl View<'_> {
         let last = view.last.map(|last| &last.attempt);
         let last_words = || last.map(|last| last.message.clone()).unwrap_or_default();
         let (message, since_ms) = match why {
-            Attention::Failed => (last_words(), last.map(|last| last.ended_ms)),
-            Attention::CrashLooping => (self.error(view).unwrap_or_else(last_words), None),
-            Attention::Invalid | Attention::NotServing => (self.error(view).unwrap_or_default(), None),
+            Attention::Failed => (last_words(), view.last.and_then(|last| last.failing_since_ms)),
+            Attention::CrashLooping => (self.error(view).unwrap_or_else(last_words), view.bad_since_ms),
+            Attention::Invalid | Attention::NotServing => (self.error(view).unwrap_or_default(), view.bad_since_ms),
             Attention::Canary => self.canary_words(view),
         };
-        let told = self.alerts.unhealthy(view.name).map(|(_, since_ms)| since_ms);
+        // The state of alerts outlives a restart, after which fnd finds the mistake anew.
+        let known = condition(why).and_then(|condition| self.alerts.bad_since(view.name, condition));
         AttentionView {
             function: view.name.clone(),
             why,
-            since: since_ms.or(told).map(instant::text),
+            since: since_ms.into_iter().chain(known).min().map(instant::text),
             message,
             invocation: failed(view)
                 .filter(|_| why == Attention::Failed)
@@ -73,8 +74,18 @@ impl View<'_> {
     }
 }
 
-/// Returns the last attempt if it failed. One that was cancelled did not, and a poll goes on.
+/// Returns the last attempt if it failed.
 fn failed<'a>(view: &FunctionView<'a>) -> Option<&'a AttemptRecord> {
     let last = view.last.map(|last| &last.attempt);
-    last.filter(|attempt| attempt.reason.class() != Class::ExecuteAgain && attempt.reason.final_state().is_failure())
+    last.filter(|attempt| attempt.is_failure())
+}
+
+/// Returns the condition of which an alert tells where a function needs a person for this reason.
+fn condition(why: Attention) -> Option<AlertCondition> {
+    match why {
+        Attention::Failed => Some(AlertCondition::Failed),
+        Attention::CrashLooping => Some(AlertCondition::CrashLooping),
+        Attention::Invalid | Attention::NotServing => Some(AlertCondition::Invalid),
+        Attention::Canary => None,
+    }
 }

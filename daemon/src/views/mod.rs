@@ -33,7 +33,7 @@ use crate::triggers::secrets::TriggerSecrets;
 use crate::workers::Workers;
 use fnd_core::lifecycle::Lifecycle;
 use fnd_core::run::{Now, Supervisor};
-use fnd_core::triggers::alerts::Alerts;
+use fnd_core::triggers::alerts::{Alerts, NodeHealth};
 
 /// The supervisor and the parts, as they are at one moment.
 pub(crate) struct View<'a> {
@@ -51,6 +51,7 @@ pub(crate) struct View<'a> {
     pub(crate) nats: &'a Messages,
     pub(crate) secrets: &'a TriggerSecrets,
     pub(crate) alerts: &'a Alerts,
+    pub(crate) node_health: &'a NodeHealth,
     pub(crate) reporter: &'a Reporter,
     pub(crate) callers: &'a Callers,
     pub(crate) listener: &'a Listener,

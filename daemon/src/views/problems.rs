@@ -6,6 +6,8 @@ use crate::report::problems::{ReportedProblem, of_forgetting};
 use crate::settings::NodeInfo;
 use crate::triggers::nats::NatsProblem;
 use crate::workers::silence::start_problems;
+use fnd_core::api::NodeProblemView;
+use fnd_core::instant;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::calls::node_to_nobody;
 use fnd_manifest::warning::Warning;
@@ -48,6 +50,20 @@ impl View<'_> {
         let state = self.state.problems();
         problems.extend(state.map(|(code, text)| ReportedProblem::new(code, text)));
         problems
+    }
+
+    /// Returns the problems, each with since when.
+    pub(crate) fn problem_views(&self) -> Vec<NodeProblemView> {
+        let view = |problem: ReportedProblem| {
+            let reported = self.reporter.problems.since_ms(&problem);
+            // An alert outlives a restart, after which fnd finds the problem anew.
+            let alerted = self.node_health.since_ms(problem.code);
+            NodeProblemView {
+                since: reported.into_iter().chain(alerted).min().map(instant::text),
+                text: problem.text,
+            }
+        };
+        self.problems().into_iter().map(view).collect()
     }
 
     /// Returns the problems of calls that reach nobody. `node` is the function that `[alert]` of fnd.toml calls.

@@ -73,6 +73,7 @@ impl<'d> Making<'_, 'd> {
         match item.whole(&mut self.report) {
             Some(0) => self.refuse(item, "a timeout of 0 would end every call"),
             Some(seconds) => self.works("limits.timeout", format!("{seconds}s"), item),
+            // `whole` has reported the value.
             None => {}
         }
     }
@@ -118,6 +119,7 @@ impl<'d> Making<'_, 'd> {
             match label.scalar(&mut self.report) {
                 Some(value) if TextKind::Name.holds(name) => self.works_in(("labels", name), value, &label),
                 Some(_) => self.refuse(&label, "the name of a label has letters, digits, `.`, `_`, `-` and `/`"),
+                // `scalar` has reported the value.
                 None => {}
             }
         }

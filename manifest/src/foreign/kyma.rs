@@ -106,6 +106,7 @@ impl<'d> Making<'_, 'd> {
                 ObjectKind::ApiRule if other.root.text_at("spec.service.name") == Some(object.name) => {
                     self.api_rule(other);
                 }
+                // It is of another kind, or of another function.
                 _ => {}
             }
         }

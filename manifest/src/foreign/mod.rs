@@ -149,6 +149,7 @@ fn make(object: &Object<'_>, objects: &Objects<'_>) -> (Option<MadeManifest>, Co
         ObjectKind::KubelessFunction => making.kubeless(object),
         ObjectKind::KymaFunction => making.kyma(object),
         ObjectKind::Driver => making.rafay(object),
+        // The other kinds make no function by themselves.
         _ => {}
     }
     let Making { report, made, .. } = making;

@@ -62,6 +62,7 @@ impl<'d> Making<'_, 'd> {
             Some(other) => {
                 return self.refuse(&language, &format!("language should be python or go (got \"{other}\")"));
             }
+            // `text` has reported the value.
             None => return,
         };
         self.works("runtime", runtime, &language);

@@ -107,7 +107,7 @@ pub(super) fn unread_table(file: &str, text: &str) -> Option<Diagnostic> {
     let whole: Table = metadata(file, text)?.toml.parse().ok()?;
     let wanted = whole.get("tool")?.get("fnd")?;
     let read = tool_table(file, text).map(|own| own.toml).unwrap_or_default();
-    // What is wrong with a manifest that is no TOML is said where it is read.
+    // The reader of the manifest reports a block that is no TOML.
     let is_read = read.parse::<Table>().map_or(true, |read| *wanted == Value::Table(read));
     let message = format!("some keys of `tool.fnd` in the block `{SCRIPT}` have no effect in this form");
     let help = "begin each table with a line of its own, without a comment: `# [tool.fnd]`, `# [tool.fnd.limits]`";

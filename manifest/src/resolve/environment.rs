@@ -4,6 +4,7 @@ use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::function::Mode;
 use crate::schema::pick::Pick;
 use crate::schema::tree::TomlPosition;
+use crate::settings::resolve::{OWN_PREFIX, reserved_variable};
 use fnd_wire::plan::HANDLER_VARIABLES;
 use std::collections::BTreeMap;
 
@@ -80,7 +81,7 @@ impl ReservedVariables {
     pub(super) fn has(self, name: &str) -> bool {
         let of_mode = self.mode == Mode::Handler && HANDLER_VARIABLES.contains(&name);
         let is_given = GIVEN.contains(&name) && !REPLACEABLE.contains(&name);
-        name.starts_with("FND_") || is_given || of_mode || self.port && name == "PORT"
+        name.starts_with(OWN_PREFIX) || is_given || of_mode || self.port && name == "PORT"
     }
 }
 
@@ -98,8 +99,14 @@ pub(super) fn check(
     }
 }
 
+/// Reports variables of the installation that fnd sets itself.
+pub(super) fn check_build(pick: Pick<'_>, env: &BTreeMap<String, String>, report: &mut FunctionProblems<'_>) {
+    for name in env.keys().filter(|name| name.starts_with(OWN_PREFIX)) {
+        reserved_name(name, pick.at(&format!("build.env.{name}")), report);
+    }
+}
+
 /// Reports the name of a variable that fnd sets itself.
 pub(super) fn reserved_name(name: &str, at: Option<&TomlPosition>, report: &mut FunctionProblems<'_>) {
-    let message = format!("the variable `{name}` is set by fnd itself");
-    report.error(at, "reserved", message, "use another name");
+    report.add(at, reserved_variable(name));
 }

@@ -135,6 +135,7 @@ pub fn manifest(
     files::check(&manifest.file, own, (subject.mode, subject.path), report);
     manifest.http_server = server::http_server(pick, own, (&subject, &manifest.pool), report);
     sandboxes::settle(&mut manifest, (pick, own), configuration, subject.trusted, report);
+    environment::check_build(pick, &manifest.build.env, report);
     settle_build(&mut manifest.build, own, (configuration, subject.runtime), report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);
     manifest.entry = subject.entry;

@@ -16,6 +16,7 @@ pub(super) fn check(
     let why = match subject.mode {
         Mode::Service => "a service has no calls that could be shared",
         _ if has_port => "only one program can have the port of `http_server.port`, so two releases cannot run at once",
+        // All other functions can share their calls between two releases.
         _ => return,
     };
     let Some(node) = find(own, "release.canary").filter(|_| release.canary.is_some()) else {

@@ -183,6 +183,7 @@ fn check_network(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProbl
         return;
     };
     let help = match manifest.http_server.as_ref().map(|server| server.listen) {
+        // A Unix socket needs no network.
         None | Some(Listen::Unix) => return,
         Some(Listen::Free | Listen::Port(_)) => {
             "let the program listen on `$FND_SOCKET_PATH` and write `listen = \"unix\"` in `[http_server]`, or remove \

@@ -4,7 +4,7 @@ use super::Key;
 use super::read::constant;
 use super::tree::{TomlNode, TomlPosition, TomlTable, TomlValue, find};
 use crate::json_text::JsonText;
-use crate::words::Word;
+use crate::words::WordEnum;
 use fnd_wire::ids::FunctionName;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -120,7 +120,7 @@ from_value! {
 }
 
 /// One of the words; the schema has checked it.
-impl<T: Word> FromValue for T {
+impl<T: WordEnum> FromValue for T {
     fn from_value(value: Option<TomlValue>) -> Option<Self> {
         Self::of_word(&value?.text())
     }

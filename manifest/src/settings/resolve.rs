@@ -12,6 +12,9 @@ use crate::schema::tree::{self, TomlNode, TomlTable, TomlValue};
 use fnd_wire::trust;
 use std::net::SocketAddr;
 
+/// The beginning of the names of variables that nobody but fnd sets.
+pub(crate) const OWN_PREFIX: &str = "FND_";
+
 /// The configuration, including the parts that only the judge needs.
 #[derive(Debug, Clone)]
 pub struct Configuration {
@@ -109,6 +112,11 @@ pub fn configuration_on<'a>(
     {
         problems.push(at(&node.at, problem));
     }
+    for (name, node) in tree::table(&merged, "build.env").into_iter().flatten() {
+        if name.starts_with(OWN_PREFIX) {
+            problems.push(at(&node.at, reserved_variable(name)));
+        }
+    }
     for (node, problem) in listening(&merged)
         .into_iter()
         .chain(access(&merged))
@@ -125,6 +133,13 @@ pub fn configuration_on<'a>(
         sizes,
         sources,
     })
+}
+
+/// Returns the diagnostic of a variable that fnd sets itself.
+#[must_use]
+pub fn reserved_variable(name: &str) -> Diagnostic {
+    let message = format!("the variable `{name}` is set by fnd itself");
+    Diagnostic::error("reserved", message).with_help("use another name")
 }
 
 /// Returns the diagnostic of an unknown size.

@@ -197,6 +197,7 @@ fn wait_until_executed(order: &CloneOrder<'_>, child: &Child) -> bool {
         // Not a private futex: at the child's exec or exit the kernel wakes those that wait on a shared one only
         // (set_tid_address(2)).
         match futex::wait(&order.underway, futex::Flags::empty(), 1, Some(&slice)) {
+            // Only a slice that passes without a wake-up counts.
             Ok(()) | Err(Errno::AGAIN | Errno::INTR) => continue,
             Err(_) => checks += 1,
         }
@@ -248,6 +249,7 @@ pub fn settle(kept: RawFd) {
     // Functions of the same user may not read or stop this process.
     let _ = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = rustix::thread::set_name(c"fnd-launcher");
+    // It fails only for the leader of a process group, which a new copy is not.
     let _ = rustix::process::setsid();
     let _ = std::fs::write("/proc/self/oom_score_adj", "0"); // raising is always allowed
 }

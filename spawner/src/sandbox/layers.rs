@@ -140,6 +140,7 @@ fn init(prepare: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         if sent.is_err() || ready.is_err() {
             return 1;
         }
+        // The name is for people only.
         let _ = rustix::thread::set_name(c"fnd-init");
         reap_for_ever()
     });
@@ -151,6 +152,7 @@ fn reap_for_ever() -> ! {
     let ended = SigSet::from_iter([Signal::SIGCHLD]); // blocked since the launcher started, so none is lost
     loop {
         if wait(WaitOptions::empty()).is_err() {
+            // There is no child now. The next one that ends sends the signal.
             let _ = ended.wait();
         }
     }

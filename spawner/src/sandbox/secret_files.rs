@@ -45,6 +45,7 @@ pub fn fill(dir: impl AsFd, files: &[(String, Bytes)], owner: Option<&Identity>)
     for (name, value) in files {
         if let Some(parent) = Path::new(name).parent().filter(|parent| !parent.as_os_str().is_empty()) {
             match mkdirat(&dir, parent, Mode::from_raw_mode(0o700)) {
+                // An earlier name has the same directory.
                 Err(rustix::io::Errno::EXIST) => {}
                 made => dirs.push(made.map(|()| parent)?),
             }

@@ -165,6 +165,7 @@ impl Gatherer {
 /// If it can't be read or made.
 pub fn key(path: &std::path::Path) -> io::Result<[u8; 32]> {
     match crate::places::if_there(fs::read(path))?.map(TryInto::try_into) {
+        // The key is made below.
         None => {}
         Some(Ok(key)) => return Ok(key),
         // `replace` leaves no torn file, so the disk or a person has damaged it. Nobody can restore it, and to refuse

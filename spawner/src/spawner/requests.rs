@@ -62,6 +62,7 @@ impl Spawner {
                 .and_then(|()| if connection.waiting() > BACKLOG { Ok(None) } else { connection.receive() });
             let frame = match received {
                 Ok(Some(frame)) => frame,
+                // Nothing more has come, or fnd has to read its answers first.
                 Ok(None) => return,
                 Err(error) => return self.disconnect(&error),
             };
@@ -150,6 +151,9 @@ impl Spawner {
             let (function, problems) = (install.function, vec![problem]);
             return self.refuse(number, Refused { function, problems, document: None });
         }
+        // The claim to the name stays in memory; so it shares the text of the name with the table of users.
+        let known = self.uids.id(&install.function).and_then(|id| self.uids.get(id)).map(|(_, name)| name.clone());
+        let install = Install { function: known.unwrap_or(install.function), ..install };
         self.jobs.push_back(Job::Install(number, install, purpose));
     }
 

@@ -148,6 +148,7 @@ fn signal_all(signal: Signal, namespace: bool) {
         // to an unrelated process.
         let ours = || children(parent).contains(&pid) || children(own).contains(&pid);
         if let Some(pidfd) = pidfd.filter(|_| ours()) {
+            // An error: the process has ended meanwhile.
             let _ = pidfd_send_signal(&pidfd, signal);
         }
         found.extend(below(pid));

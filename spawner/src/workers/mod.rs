@@ -9,11 +9,11 @@
 //! - `contain`: an init for each attempt where there is no cgroup
 //! - `end`: ends of workers, answers of launchers
 //! - `environment`: command line and environment of a process, and what it sees of the machine
-//! - `held`: workers that outlive an fnd
 //! - `launcher`: a process in a function's cgroup that starts its workers
 //! - `names`: names of functions' users on the machine
 //! - `overdue`: starts and groups that take too long
 //! - `ready`: the parts of a start that are made before it
+//! - `retained`: workers that outlive an fnd
 //! - `signals`: stop signals and SIGKILL
 //! - `sockets`: directories of programs that serve HTTP
 //! - `start`: makes launchers, and orders starts
@@ -21,11 +21,11 @@
 pub mod contain;
 mod end;
 pub mod environment;
-mod held;
 pub mod launcher;
 pub mod names;
 mod overdue;
 mod ready;
+mod retained;
 mod signals;
 pub mod sockets;
 mod start;

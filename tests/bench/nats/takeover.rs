@@ -39,7 +39,8 @@ pub(super) fn measure(server: &NatsServer, client: &NatsClient, rounds: usize, t
 
 fn once(server: &NatsServer, client: &NatsClient, round: usize) -> Duration {
     // A name belongs to one state directory.
-    let mut one = start(server, &format!("one{round}"));
+    let name = format!("one{round}");
+    let mut one = start(server, &name);
     let home = one.path("state/home/taken");
     fs::write(home.join("held"), "").expect("the function has a home");
     client.wait_consumer(STREAM, CONSUMER);
@@ -51,6 +52,7 @@ fn once(server: &NatsServer, client: &NatsClient, round: usize) -> Duration {
         let view: serde_json::Value = serde_json::from_str(&two.client().get("/v1/nats").text()).ok()?;
         (view["triggers"][0]["state"] == "consuming").then_some(())
     });
+    wait_renewed(client, &name);
     let killed = now_ns();
     one.kill();
     one.kill_spawner();
@@ -65,6 +67,22 @@ fn start(server: &NatsServer, node: &str) -> Fnd {
     let fnd = Fnd::start_with(&setup(server, node).detached().file("taken.py", &code));
     fnd.wait_ready("taken");
     fnd
+}
+
+/// Waits until a node renews its lease. Another node proves silence from a renewal of which it has heard, and nodes are usually there for
+/// much longer than the time between two.
+fn wait_renewed(client: &NatsClient, node: &str) {
+    let renewed = || {
+        let nodes = client.keys("fnd-claims", "nodes.");
+        let (_, record) = nodes
+            .into_iter()
+            .find(|(key, _)| key.strip_prefix("nodes.") == Some(node))?;
+        record["at_ms"].as_u64()
+    };
+    let before = renewed();
+    wait_until("the lease to be renewed", PATIENCE, || {
+        (renewed() > before).then_some(())
+    });
 }
 
 /// Waits until a node has begun the message; returns when.

@@ -1,7 +1,11 @@
 //! Functions as tools of agents: the official client library of the Model Context Protocol, unmodified, talks to
 //! `fndctl mcp`. `walk.py` has its requests and what has to come of them.
 
-use fnd_tests::{Fnd, Setup, programs, require};
+use fnd_core::records::outcome::RunState;
+use fnd_tests::documents::blocks::{Use, blocks};
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, Setup, programs, require, wait_until};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -107,5 +111,56 @@ fn a_call_has_the_rights_of_the_caller() {
         audit.contains("\"web/add\"") && audit.contains("not-allowed"),
         "{audit}"
     );
+    fnd.finish();
+}
+
+/// Returns whether an answer is the one that a page shows, where `...` stands for any text.
+fn is_shown(answer: &str, shown: &str) -> bool {
+    let parts: Vec<&str> = shown.split("...").collect();
+    let mut rest = answer;
+    let mut follows = |part: &&str| match rest.split_once(*part) {
+        Some((_, after)) => {
+            rest = after;
+            true
+        }
+        None => false,
+    };
+    parts.iter().all(&mut follows) && answer.starts_with(parts[0]) && answer.ends_with(parts[parts.len() - 1])
+}
+
+/// The session of docs/tools-for-agents.md: a client that sends the lines with `→` gets those with `←`.
+#[test]
+fn the_session_of_the_documents_is_the_one_that_a_client_has() {
+    let blocks = blocks(&programs::repository().join("docs/tools-for-agents.md"));
+    let saved = Use::Save("restock.py".to_owned());
+    let restock = blocks.iter().find(|block| block.use_of() == saved).unwrap();
+    let session = blocks.iter().find(|block| block.text.starts_with('→')).unwrap();
+    let fnd = Fnd::start();
+    fnd.drop_file("restock.py", &restock.text);
+    fnd.drop_file("count-stock.sh", &tool("echo shelf 1 of 40\nexec sleep 1000"));
+    for name in ["restock", "count-stock"] {
+        fnd.wait_ready(name);
+    }
+    let mut command = Command::new(programs::program("fndctl"));
+    command.arg("mcp").env("FND_SOCKET", fnd.socket());
+    let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    for line in session.text.lines() {
+        let (side, message) = line.split_once(' ').unwrap();
+        if side == "→" {
+            writeln!(input, "{message}").unwrap();
+        } else {
+            let mut answer = String::new();
+            output.read_line(&mut answer).unwrap();
+            assert!(is_shown(answer.trim_end(), message), "{answer} for {message}");
+        }
+    }
+    wait_until("the run to be cancelled", PATIENCE, || {
+        let runs = fnd.history("count-stock");
+        runs.iter().any(|run| run.state == RunState::Cancelled).then_some(())
+    });
+    drop(input);
+    assert!(server.wait().unwrap().success());
     fnd.finish();
 }

@@ -97,6 +97,25 @@ fn a_failed_run_is_acknowledged_and_a_dead_letter() {
     fnd.finish();
 }
 
+#[test]
+fn a_cancelled_run_is_acknowledged_and_no_dead_letter() {
+    require!(nats);
+    let (_server, client, fnd) = start();
+    let gate = fnd.shared_directory("gate");
+    serve(&fnd, "take", ENTRY, &gated(&gate));
+    client.publish("orders.new", &[], "1");
+    wait_begun(&fnd, 1);
+    let id = fnd.history("take").remove(0).id.to_string();
+    let _ = fnd.ctl(&["cancel", &id]).expect_code(0);
+    let run = wait_runs(&fnd, "take", 1).remove(0);
+    assert_eq!((run.state, run.reason), (RunState::Cancelled, Some(Reason::Cancelled)));
+    client.wait_acknowledged(STREAM, CONSUMER);
+    assert_eq!((client.messages(STREAM), runs(&fnd, "take").len()), (0, 1));
+    let letters = fnd.ctl(&["dead-letters", "-o", "json"]).expect_code(0).out();
+    assert!(!letters.contains(&id), "{letters}");
+    fnd.finish();
+}
+
 /// A message that is a duplicate of another one runs nothing, and is not acknowledged before the other one has ended.
 #[test]
 fn a_duplicate_waits_for_the_first_message_and_runs_nothing() {

@@ -177,6 +177,32 @@ fn a_stream_that_is_made_anew_unseen_has_new_messages() {
     fnd.finish();
 }
 
+/// The first message of the new stream has the number of one that runs, whose end must not end it.
+#[test]
+fn a_stream_that_fnd_may_make_is_made_again() {
+    require!(nats);
+    let server = NatsServer::start();
+    let client = server.client();
+    let fnd = Fnd::start_with(&setup(&server, "vm1"));
+    let gate = fnd.shared_directory("gate");
+    let code = format!("{KEEP}until [[ -e {}/go ]]; do sleep 0.02; done\n", gate.display());
+    serve(&fnd, "take", &format!("{ENTRY}create = true\n"), &code);
+    client.wait_consumer(STREAM, CONSUMER);
+    client.publish("orders.new", &[], "0");
+    wait_until("the run to have begun", PATIENCE, || {
+        (lines(&fnd, "take", "journal").len() == 1).then_some(())
+    });
+    client.delete_stream(STREAM);
+    client.wait_consumer(STREAM, CONSUMER);
+    client.publish("orders.new", &[], "1");
+    std::fs::write(gate.join("go"), "").unwrap();
+    wait_runs(&fnd, "take", 2);
+    client.wait_acknowledged(STREAM, CONSUMER);
+    assert_eq!(sorted(&fnd, "take", "journal"), ["0", "1"]);
+    assert_eq!(client.messages(STREAM), 0);
+    fnd.finish();
+}
+
 #[test]
 fn a_bucket_that_is_deleted_is_made_again() {
     require!(nats);

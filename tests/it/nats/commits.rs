@@ -85,6 +85,42 @@ fn a_node_that_dies_before_its_claim_leaves_a_message_that_has_not_begun() {
     two.finish();
 }
 
+/// The server has the claim, and the node never hears of that: its function has not begun. The other node cannot know it, so the
+/// attempt counts as one that had begun.
+#[test]
+fn a_node_that_dies_between_its_claim_and_the_start_counts_as_one_that_had_begun() {
+    require!(nats, root, cgroup);
+    let (server, client) = server();
+    let link = Forwarder::to(server.port());
+    let mut one = node_behind(&link, "vm1");
+    // The lease outlasts the pause between the message and the claim also on a busy machine.
+    let fenced = FENCED.replace("\"4s\"", "\"15s\"");
+    serve(&one, "take", &format!("{ENTRY}{fenced}"), &code("vm1", "true"));
+    wait_asked(&client, CONSUMER);
+    link.hold(Way::ToServer);
+    client.publish("orders.new", &[], "1");
+    wait_stored(&one);
+    link.hold(Way::FromServer);
+    link.release(Way::ToServer);
+    wait_until("the message to be claimed", PATIENCE, || {
+        let claims = client.keys("fnd-claims", "claims.");
+        claims.iter().any(|(_, claim)| claim["state"] == "begun").then_some(())
+    });
+    let _ = take_away(&mut one);
+    link.cut();
+    let two = node(&server, "vm2");
+    serve(&two, "take", &format!("{ENTRY}{fenced}"), &code("vm2", "true"));
+    client.wait_acknowledged(STREAM, CONSUMER);
+    let run = only_run(&two);
+    assert_eq!((run.state, run.attempts), (RunState::Succeeded, 2), "{run:#?}");
+    let lost = &run.attempt_records[0];
+    assert_eq!(lost.reason, Reason::Interrupted, "{run:#?}");
+    assert!(lost.message.starts_with("vm1 had begun it at "), "{lost:?}");
+    let journal = Journal::read([&one, &two], "take");
+    assert_eq!(journal.0[&1].len(), 1, "{journal:?}");
+    two.finish();
+}
+
 /// The claim that the message has ended is written, and its answer is lost with the connection.
 #[test]
 fn an_end_of_which_the_answer_is_lost_is_told_again_and_nothing_runs_again() {

@@ -56,7 +56,9 @@ fn a_handler_gets_an_event() {
     let (_server, client, fnd) = start();
     let code = "import json, os\n\ndef handler(event, context):\n    \
         path = os.environ['STATE_DIRECTORY'] + '/journal'\n    \
-        seen = [event['data'], event['event-type'], event['event-id'], event['extensions']['nats']['subject']]\n    \
+        nats = event['extensions']['nats']\n    \
+        place = [nats[key] for key in ('subject', 'stream', 'sequence', 'delivered', 'headers')]\n    \
+        seen = [event['data'], event['event-type'], event['event-id'], place, nats['claim'] > 0]\n    \
         open(path, 'a').write(json.dumps(seen) + '\\n')\n";
     fnd.install("take.py", ENTRY, code);
     client.publish("orders.new", &[], r#"{"total": 7}"#);
@@ -65,9 +67,9 @@ fn a_handler_gets_an_event() {
     client.publish("orders.new", &[("Content-Type", "application/cloudevents+json")], event);
     wait_runs(&fnd, "take", 3);
     let expected = [
-        r#"["text", "nats.orders.new", "a1", "orders.new"]"#,
-        r#"[{"n": 1}, "order.created", "7", "orders.new"]"#,
-        r#"[{"total": 7}, "nats.orders.new", "ORDERS.1", "orders.new"]"#,
+        r#"["text", "nats.orders.new", "a1", ["orders.new", "ORDERS", 2, 1, [["Nats-Msg-Id", "a1"]]], true]"#,
+        r#"[{"n": 1}, "order.created", "7", ["orders.new", "ORDERS", 3, 1, [["Content-Type", "application/cloudevents+json"]]], true]"#,
+        r#"[{"total": 7}, "nats.orders.new", "ORDERS.1", ["orders.new", "ORDERS", 1, 1, []], true]"#,
     ];
     assert_eq!(sorted(&fnd, "take", "journal"), expected);
     fnd.finish();

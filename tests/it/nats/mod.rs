@@ -5,6 +5,7 @@
 //! - `acknowledge`: when a message is acknowledged, and when it comes again
 //! - `away`: servers, consumers and streams that are gone, and come back
 //! - `commits`: a node dies, or its link does, before and after each step that counts
+//! - `connect`: the rights that a node needs, each form of its credentials, and TLS
 //! - `consume`: a function gets each message once
 //! - `events`: events of all nodes, through one stream
 //! - `foreign`: other programs and other clocks
@@ -23,6 +24,7 @@
 mod acknowledge;
 mod away;
 mod commits;
+mod connect;
 mod consume;
 mod events;
 mod foreign;

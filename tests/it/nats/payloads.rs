@@ -134,6 +134,40 @@ fn a_message_whose_headers_are_none_is_one_dead_letter_and_holds_no_other_up() {
     fnd.finish();
 }
 
+#[test]
+fn a_message_that_the_schema_of_the_input_refuses_is_a_dead_letter_with_its_payload() {
+    require!(nats);
+    let (_server, client, fnd) = start();
+    serve(
+        &fnd,
+        "take",
+        &format!("{ENTRY}[input.schema]\ntype = \"object\"\n"),
+        KEEP,
+    );
+    for data in ["no JSON", "7", "{}"] {
+        client.publish("orders.new", &[], data);
+    }
+    let all = wait_runs(&fnd, "take", 3);
+    client.wait_acknowledged(STREAM, CONSUMER);
+    let refused: Vec<_> = all.iter().filter(|run| run.reason == Some(Reason::Input)).collect();
+    assert!(refused.iter().all(|run| run.attempts == 0), "{refused:#?}");
+    let payloads = refused.iter().map(|run| {
+        let path = format!("/v1/invocations/{}/payload", run.id);
+        fnd.client().get(&path).text()
+    });
+    let mut payloads: Vec<String> = payloads.collect();
+    payloads.sort();
+    assert_eq!(payloads, ["7", "no JSON"]);
+    let letters = fnd.ctl(&["dead-letters", "-o", "json"]).expect_code(0).out();
+    assert!(
+        refused.iter().all(|run| letters.contains(&run.id.to_string())),
+        "{letters}"
+    );
+    assert_eq!(sorted(&fnd, "take", "journal"), ["{}"]);
+    assert_eq!(client.messages(STREAM), 0);
+    fnd.finish();
+}
+
 /// A program beside fnd publishes to the stream of events what the schema of a function refuses.
 #[test]
 fn an_event_that_is_no_json_is_a_dead_letter_where_a_schema_is_set() {

@@ -129,6 +129,8 @@ fn the_message_of_a_node_that_dies_is_taken_over_where_the_manifest_allows_that(
     assert!(!letters.contains(&run.id.to_string()), "{letters}");
     let redrive = one.ctl(&["dead-letters", "redrive", &run.id.to_string()]);
     assert_ne!(redrive.code, 0, "{redrive}");
+    let refused = one.client().post(&format!("/v1/dead-letters/{}/redrive", run.id), "");
+    assert_eq!(refused.status, 409, "{}", refused.text());
     assert_eq!(Journal::read([&one, &two], "take").0[&1].len(), 2, "nothing runs again");
     one.finish();
     two.finish();

@@ -77,18 +77,26 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 /// `fndctl` leaves out of a wide table where no row has a value.
 const EMPTY: [&str; 5] = ["-", "<size>", "LAST", "MEMORY", "NEXT"];
 
-/// Returns a line with the kinds of its values in their places, without cells that have no value, and with one blank between
-/// words. A printed line is as good as that of a page where both give the same.
-pub(super) fn plain(line: &str) -> String {
+/// Returns a line with the kinds of its values in their places, and with one blank between words. A printed line is as good as
+/// that of a page where both give the same. Cells without a value are left out, unless the output has the page's columns: then
+/// a cell without a value keeps its place in the line.
+pub(super) fn plain(line: &str, has_columns: bool) -> String {
     let put = |line: String, (pattern, kind): &(Regex, &str)| pattern.replace_all(&line, *kind).into_owned();
     let kinds = PATTERNS.iter().fold(line.trim().to_owned(), put);
-    let words = kinds.split_whitespace().filter(|word| !EMPTY.contains(word));
+    let words = kinds.split_whitespace().filter_map(|word| match word {
+        "-" | "<size>" if has_columns => Some("-"),
+        _ => (!EMPTY.contains(&word)).then_some(word),
+    });
     words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::plain as plain_in;
+
+    fn plain(line: &str) -> String {
+        plain_in(line, false)
+    }
 
     #[test]
     fn values_of_the_same_kind_are_as_good() {

@@ -104,6 +104,11 @@ fn state(visit: &Visit, detail: &FunctionDetail) -> Markup {
         format!("{} ({})", more.mode, more.mode_reason)
     };
     let mut all = vec![("State", html! { (function_state(status.state)) })];
+    let stopped = status.stopped.iter();
+    all.extend(stopped.map(|stop| {
+        let by = html! { "by the user " (stop.uid) " since " (time(&stop.since, visit.now)) "; an edit does not start it, “Enable” does" };
+        ("Stopped", by)
+    }));
     let said = |text: &str| html! { span.said { (text) } };
     // The line below has the same error.
     let error_of_newer = more.newer.as_ref().and_then(|newer| newer.error.as_ref());
@@ -212,6 +217,7 @@ mod tests {
     use crate::parts::fields::Mistake;
     use crate::parts::frame::tests::{text, visit};
     use crate::parts::tables::tests::run as one_run;
+    use fnd_core::api::ServiceStop;
     use fnd_core::input::fields;
     use fnd_manifest::settings::Role;
     use serde_json::json;
@@ -278,6 +284,18 @@ mod tests {
             &Sent::default(),
         ));
         assert!(!html.contains("<form"), "{html}");
+    }
+
+    #[test]
+    fn a_stopped_service_says_by_whom_and_since_when() {
+        let mut known = known("web/a", "disabled");
+        known.detail.status.stopped = Some(ServiceStop {
+            uid: 1000,
+            since: "2026-11-21T07:00:00.000Z".to_owned(),
+        });
+        let html = text(view(&visit(None), &known, &more(), &Sent::default()));
+        let expected = "by the user 1000 since <time datetime=\"2026-11-21T07:00:00.000Z\">";
+        assert!(html.contains(expected), "{html}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::node::plain;
 use super::{function_page, schedules};
-use crate::parts::actions::{Action, action, same, small};
+use crate::parts::actions::{Action, action, command, same, small};
 use crate::parts::frame::Visit;
 use crate::parts::tables::{empty, table, word};
 use crate::parts::text::{amount, dash, duration, number, or_dash, time, time_or_dash, version};
@@ -25,8 +25,14 @@ pub(super) fn releases(visit: &Visit, name: &FunctionName, list: &ReleaseList) -
         @if let Some(hold) = &list.hold { (held(visit, name, hold, offered)) }
         @if let Some(canary) = &list.canary { (canary_of(visit, name, canary, offered)) }
         @if rows.is_empty() { (empty("No release is stored yet.")) } @else { (table("Releases", &head, &rows)) }
+        @if list.versions.iter().any(|one| can_serve(visit, name, one)) { p.same { (command(&format!("fndctl rollback {name} RELEASE"))) " and " (command(&format!("fndctl pin {name} RELEASE"))) " do the same as the buttons." } }
         (same(&format!("fndctl releases {name}")))
     }
+}
+
+/// Returns whether the page offers to let a release serve again.
+fn can_serve(visit: &Visit, name: &FunctionName, one: &ReleaseView) -> bool {
+    visit.operates(name) && one.state == ReleaseState::Retired
 }
 
 fn release(visit: &Visit, name: &FunctionName, one: &ReleaseView, serving: Option<&ReleaseView>) -> Markup {
@@ -38,7 +44,7 @@ fn release(visit: &Visit, name: &FunctionName, one: &ReleaseView, serving: Optio
     };
     let why = one.error.as_deref().or(one.why.as_deref()).unwrap_or_default();
     let other = serving.filter(|serving| serving.version != one.version && visit.reads_files(name));
-    let can_serve = visit.operates(name) && one.state == ReleaseState::Retired;
+    let can_serve = can_serve(visit, name, one);
     html! {
         tr {
             th scope="row" { code { (version(one.version)) } }
@@ -120,6 +126,7 @@ pub(super) fn scheduled(visit: &Visit, all: &[ScheduleView]) -> Markup {
     html! {
         @if rows.is_empty() { (empty("It has none. A table [[schedule]] in its manifest makes one.")) }
         @else { (table("Schedules", &["Function", "Schedule", "State", "Next", "Last run", ""], &rows)) }
+        (schedules::commands(visit, all.iter()))
     }
 }
 
@@ -218,6 +225,7 @@ mod tests {
         for expected in [
             "action=\"/functions/web%2Fa/rollback?version=0101",
             "title=\"fndctl pin web/a 010101010101\"",
+            "<code class=\"command\">fndctl rollback web/a RELEASE</code> and ",
             "href=\"/functions/web%2Fa/diff?from=0101",
             // A canary is approved for what it adds.
             "href=\"/functions/web%2Fa/diff?from=0202",
@@ -229,7 +237,24 @@ mod tests {
         assert_eq!(html.matches("Roll back").count(), 1);
         let other = FunctionName::new("mail").unwrap();
         let html = releases(&visit(Some(Role::Viewer)), &other, &list()).into_string();
-        assert!(!html.contains("<form") && !html.contains("/diff"), "{html}");
+        assert!(
+            !html.contains("<form") && !html.contains("/diff") && !html.contains("rollback"),
+            "{html}"
+        );
+    }
+
+    #[test]
+    fn buttons_of_schedules_have_their_line() {
+        let shown = |function: &str| {
+            let schedule = json!({"function": function, "schedule": "every 1h", "timezone": null, "state": "paused", "next": [], "last": null});
+            scheduled(&visit(Some(Role::Viewer)), &[serde_json::from_value(schedule).unwrap()]).into_string()
+        };
+        let operated = shown("web/a");
+        assert!(
+            operated.contains("fndctl schedules resume FUNCTION</code>"),
+            "{operated}"
+        );
+        assert!(!shown("mail").contains("FUNCTION</code>"));
     }
 
     #[test]

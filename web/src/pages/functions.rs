@@ -46,11 +46,11 @@ fn has_state(function: &FunctionStatus, state: &str) -> bool {
 /// Returns whether a function has a text in its name, its runtime or its labels.
 fn has_text(function: &FunctionStatus, text: &str) -> bool {
     let text = text.to_lowercase();
-    let labels = function.labels.iter().map(|(key, value)| format!("{key}={value}"));
-    let mut texts = [function.function.to_string(), function.runtime.clone()]
-        .into_iter()
-        .chain(labels);
-    texts.any(|part| part.to_lowercase().contains(&text))
+    let has = |part: &str| part.to_lowercase().contains(&text);
+    let mut labels = function.labels.iter();
+    has(function.function.as_str())
+        || has(&function.runtime)
+        || labels.any(|(key, value)| has(&format!("{key}={value}")))
 }
 
 fn view(visit: &Visit, request: &Request, states: &[&str], found: &[&FunctionStatus]) -> Response {

@@ -3,10 +3,10 @@
 use crate::api::{Api, Failure};
 use crate::assets;
 use crate::http::{Request, Response};
-use crate::parts::actions::{command, same};
+use crate::parts::actions::same;
 use crate::parts::filters::{Query, choice, field, function, further, instant, word};
 use crate::parts::frame::{Page, Visit, page, section, stream_address};
-use crate::parts::tables::{can_cancel, empty, runs};
+use crate::parts::tables::{empty, runs};
 use fnd_core::api::InvocationList;
 use fnd_core::records::outcome::{Reason, RunState, Trigger};
 use futures_util::future::try_join;
@@ -64,7 +64,6 @@ fn view(visit: &Visit, request: &Request, query: &Query, list: &InvocationList) 
             (empty("No run matches. Change the filter; “Run” on the page of a function makes one."))
         } @else {
             (runs(&list.invocations, visit))
-            @if list.invocations.iter().any(|run| can_cancel(run, visit)) { p.same { (command("fndctl cancel ID")) " does the same as “Cancel”." } }
         }
     };
     // A browser's field takes no zone: it is UTC, until script makes it local time.

@@ -13,6 +13,7 @@
 //! - `overview`: what needs a person, what runs, what comes next
 //! - `run`: one run, with its output
 //! - `run_changes`: what the buttons of a run do
+//! - `run_output`: its output, in parts
 //! - `run_parts`: its summary, its attempts, its output
 //! - `schedules`: the next 24 hours
 
@@ -28,6 +29,7 @@ mod node;
 mod overview;
 mod run;
 mod run_changes;
+mod run_output;
 mod run_parts;
 mod schedules;
 

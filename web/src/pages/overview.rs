@@ -60,12 +60,12 @@ fn attention(visit: &Visit, overview: &Overview) -> Markup {
         @if is_empty { (empty("Nothing needs you.")) }
         ul.attention {
             @for problem in overview.problems.iter().take(PROBLEMS) {
-                li { (word("problem", "bad")) " " a href="/node" { "Node" } p.said { (cut(problem, MESSAGE)) } }
+                li { (word("problem", "bad")) " " a href="/node" { "Node" } (since(problem.since.as_deref(), visit)) p.said { (cut(&problem.text, MESSAGE)) } }
             }
             @if more_problems > 0 { li { a href="/node" { (counted(more_problems, "more problem", "more problems")) } } }
             @for function in shown { li { (one(visit, function)) } }
             @if overview.dead_letters > 0 {
-                li { (word("failed for good", "bad")) " " a href="/dead-letters" { (counted(overview.dead_letters, "dead letter", "dead letters")) } " to redrive or drop" }
+                li { (word("failed for good", "bad")) " " a href="/dead-letters" { (counted(overview.dead_letters, "dead letter", "dead letters")) } (since(overview.dead_letters_since.as_deref(), visit)) " to redrive or drop" }
             }
         }
         @if more > 0 { p { "And " (number(more)) " more: " a href="/functions?state=attention" { "all of them" } "." } }
@@ -82,10 +82,14 @@ fn one(visit: &Visit, function: &AttentionView) -> Markup {
     };
     html! {
         (word(words, class)) " " (function_link(function.function.as_str()))
-        @if let Some(since) = &function.since { " since " (time(since, visit.now)) }
+        (since(function.since.as_deref(), visit))
         @if let Some(id) = function.invocation { ", run " (run_link(&id.to_string())) }
         @if !function.message.is_empty() { p.said { (cut(&function.message, MESSAGE)) } }
     }
+}
+
+fn since(instant: Option<&str>, visit: &Visit) -> Markup {
+    html! { @if let Some(instant) = instant { " since " (time(instant, visit.now)) } }
 }
 
 fn running(visit: &Visit, overview: &Overview) -> Markup {
@@ -159,15 +163,19 @@ fn hours(visit: &Visit, overview: &Overview) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assets;
     use crate::parts::frame::tests::{text, visit};
     use crate::parts::tables::tests::run;
+    use fnd_core::api::NodeProblemView;
     use fnd_core::hours::HourCount;
     use fnd_manifest::settings::Role;
     use serde_json::json;
 
     fn overview() -> Overview {
         serde_json::from_value(json!({
-            "at": "2026-11-21T08:00:00.000Z", "attention_count": 60, "problems": ["the disk is full"], "dead_letters": 2,
+            "at": "2026-11-21T08:00:00.000Z", "attention_count": 60,
+            "problems": [{"text": "the disk is full", "since": "2026-11-21T05:00:00.000Z"}],
+            "dead_letters": 2, "dead_letters_since": "2026-11-20T08:00:00.000Z",
             "attention": [{"function": "mail", "why": "failed", "since": "2026-11-21T07:00:00.000Z",
                 "message": "<no host>", "invocation": "01934567-89ab-7def-8123-456789abcdef"}],
             "running": [run("web/a", "running", "")], "running_count": 1, "functions": 9,
@@ -185,8 +193,9 @@ mod tests {
             "<h2 id=\"attention-heading\">Needs attention</h2>",
             "<a href=\"/functions/mail\">mail</a> since <time",
             "<p class=\"said\">&lt;no host&gt;</p>",
+            "<a href=\"/node\">Node</a> since <time datetime=\"2026-11-21T05:00:00.000Z\">",
             "the disk is full",
-            "2 dead letters",
+            "2 dead letters</a> since <time datetime=\"2026-11-20T08:00:00.000Z\">",
             "And 59 more",
             "action=\"/runs/01934567-89ab-7def-8123-456789abcdef/cancel\"",
             "fndctl overview",
@@ -208,6 +217,7 @@ mod tests {
             attention_count: 0,
             problems: Vec::new(),
             dead_letters: 0,
+            dead_letters_since: None,
             running: Vec::new(),
             running_count: 0,
             functions: 0,
@@ -240,10 +250,14 @@ mod tests {
             succeeded: 1234,
             failed: 12,
         };
+        let problem = NodeProblemView {
+            text: "x".repeat(1000),
+            ..overview().problems.remove(0)
+        };
         let next = overview().next.remove(0);
         let full = Overview {
             attention: vec![attention; 20],
-            problems: vec!["x".repeat(1000); 10],
+            problems: vec![problem; 10],
             running: vec![run("web/function-name", "running", ""); 10],
             running_count: 1000,
             next: vec![next; 10],
@@ -251,11 +265,11 @@ mod tests {
             ..overview()
         };
         let html = text(view(&visit(Some(Role::Operator)), &full));
-        let files = [
-            include_str!("../../assets/app.css"),
-            include_str!("../../assets/app.js"),
-        ];
-        let bytes = html.len() + files.map(str::len).iter().sum::<usize>();
+        let length = |address: &str| match assets::answer(address) {
+            Some(Response::Raw { body, .. }) => body.len(),
+            _ => panic!("{address} is no file"),
+        };
+        let bytes = html.len() + length(assets::style()) + length(assets::script());
         assert!(bytes <= 40_000, "{bytes}");
     }
 }

@@ -1,25 +1,27 @@
 //! The page of one run: its attempts, its output, its payload and its result, and what called it.
 
-use super::{LINES_MAX, run_parts};
+use super::run_output::{self, Lines};
+use super::run_parts;
 use crate::api::{Api, Failure};
 use crate::http::{Request, Response};
-use crate::parts::actions::same;
+use crate::parts::actions::{command, same};
 use crate::parts::filters::count;
 use crate::parts::frame::{Page, Visit, page, section, stream_address};
 use crate::parts::output;
 use crate::parts::tables::{empty, runs};
-use crate::parts::text::short;
-use fnd_core::api::{InvocationList, InvocationView, LogLine, LogList};
+use crate::parts::text::{number, short};
+use fnd_core::api::problem::Code;
+use fnd_core::api::{InvocationList, InvocationView, Problem};
 use fnd_wire::ids::InvocationId;
 use futures_util::future::try_join3;
 use hyper::Method;
 use hyper::body::Bytes;
-use maud::html;
+use maud::{Markup, html};
 
 /// All that a page shows of a run.
 struct Shown {
     run: InvocationView,
-    lines: Vec<LogLine>,
+    lines: Lines,
     payload: Option<Body>,
     result: Option<Body>,
     /// The runs that it called.
@@ -35,17 +37,11 @@ struct Body {
 /// There is no such run, or fnd does not answer.
 pub(super) async fn show(request: &Request, api: &Api, id: InvocationId) -> Result<Response, Failure> {
     let before = count(request, "before")?;
-    // The search looks through all of the output.
-    let limit = if request.query("q").is_some() {
-        LINES_MAX
-    } else {
-        before.saturating_add(output::PART + 1).min(LINES_MAX)
-    };
     let path = format!("/v1/invocations/{id}");
     let (visit, run, lines) = try_join3(
         Visit::of(request, api),
         api.get::<InvocationView>(&path),
-        lines(api, id, limit),
+        run_output::read(request, api, id, before),
     )
     .await?;
     let payload = body(api, &format!("{path}/payload")).await?;
@@ -70,14 +66,6 @@ pub(super) async fn show(request: &Request, api: &Api, id: InvocationId) -> Resu
     Ok(view(&visit, request, &shown, before))
 }
 
-/// Returns the newest lines.
-async fn lines(api: &Api, id: InvocationId, limit: usize) -> Result<Vec<LogLine>, Failure> {
-    let list = api
-        .get::<LogList>(&format!("/v1/invocations/{id}/logs?limit={limit}"))
-        .await?;
-    Ok(list.lines)
-}
-
 /// Returns a payload or a result; nothing if there is none, or if it was not kept.
 async fn body(api: &Api, path: &str) -> Result<Option<Body>, Failure> {
     match api.send(Method::GET, path, &[], Bytes::new()).await {
@@ -88,9 +76,15 @@ async fn body(api: &Api, path: &str) -> Result<Option<Body>, Failure> {
                 bytes: reply.body,
             }))
         }
-        Err(Failure::Refused(_)) => Ok(None),
+        Err(Failure::Refused(problem)) if is_absent(&problem) => Ok(None),
         Err(failure) => Err(failure),
     }
+}
+
+/// Returns whether a refusal says that there is no such body. The result of a run that failed is its reason.
+fn is_absent(problem: &Problem) -> bool {
+    let absent = [Code::NotKept, Code::NotFound].map(Code::as_str);
+    problem.reason.is_some() || absent.contains(&problem.code.as_str())
 }
 
 /// Returns the bytes behind the links "Raw".
@@ -99,7 +93,7 @@ async fn body(api: &Api, path: &str) -> Result<Option<Body>, Failure> {
 /// There is no such run or part of it, or fnd does not answer.
 pub(super) async fn raw(api: &Api, id: InvocationId, what: &str) -> Result<Response, Failure> {
     let (body, extension) = match what {
-        "raw" => (raw_text(api, id).await?.into(), "log"),
+        "raw" => (run_output::raw(api, id).await?.into(), "log"),
         "payload" | "result" => {
             let path = format!("/v1/invocations/{id}/{what}");
             (api.send(Method::GET, &path, &[], Bytes::new()).await?.body, "txt")
@@ -111,23 +105,6 @@ pub(super) async fn raw(api: &Api, id: InvocationId, what: &str) -> Result<Respo
         file_name: Some(format!("{id}-{what}.{extension}")),
         body,
     })
-}
-
-/// Returns the output as it was printed. The last line says if this may not be all of it.
-async fn raw_text(api: &Api, id: InvocationId) -> Result<String, Failure> {
-    let newest = lines(api, id, LINES_MAX).await?;
-    let mut text = output::raw(&newest);
-    text.extend(note(&newest, id));
-    Ok(text)
-}
-
-/// Returns the last line of an output that may not be all of it.
-fn note(newest: &[LogLine], id: InvocationId) -> Option<String> {
-    let command = run_parts::command_before(newest, id)?;
-    let shown = newest.len();
-    Some(format!(
-        "--- These are the newest {shown} lines. Lines before these, if there are any: {command}\n"
-    ))
 }
 
 fn view(visit: &Visit, request: &Request, shown: &Shown, before: usize) -> Response {
@@ -152,15 +129,28 @@ fn view(visit: &Visit, request: &Request, shown: &Shown, before: usize) -> Respo
         (section("attempts-part", "Attempts", &run_parts::attempts(visit, run)))
         (section("payload", "Payload", &payload))
         (section("result", "Result", &result))
-        @if !shown.called.is_empty() { (section("called", "What it called", &runs(&shown.called, visit))) }
+        @if !shown.called.is_empty() { (section("called", "What it called", &called(visit, run, &shown.called))) }
         (same(&format!("fndctl show {id}")))
     };
     let title = format!("Run {} of {}", short(&id), run.function);
     let shown = Page {
         stream: (!run.state.is_final()).then(|| stream_address(Some(&run.function))),
+        // The output is followed, not read again: a search of a long one would go on all the time.
+        again: Some(format!("/runs/{id}")),
         ..Page::new(&title, "/history", body)
     };
     page(visit, &shown)
+}
+
+/// Returns the runs that a run called, and whether there are more.
+fn called(visit: &Visit, run: &InvocationView, shown: &[InvocationView]) -> Markup {
+    let is_part = run.children > shown.len() as u64;
+    html! {
+        (runs(shown, visit))
+        @if is_part {
+            p.hint { "These are the newest " (shown.len()) " of " (number(run.children)) " calls. " (command(&format!("fndctl show {}", run.id))) " shows the tree of calls." }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +159,7 @@ mod tests {
     use crate::http;
     use crate::parts::frame::tests::{text, visit};
     use crate::parts::tables::tests::run;
+    use fnd_core::records::outcome::Reason;
     use fnd_manifest::settings::Role;
     use serde_json::json;
 
@@ -182,7 +173,10 @@ mod tests {
         };
         Shown {
             run: run("web/a", state, "<no host>"),
-            lines: (0..lines).map(line).collect(),
+            lines: Lines {
+                all: (0..lines).map(line).collect(),
+                earlier: None,
+            },
             payload: Some(Body {
                 bytes: Bytes::from_static(b"{\"a\": \"<b>\"}"),
                 content_type: "application/json".to_owned(),
@@ -226,23 +220,30 @@ mod tests {
 
     #[test]
     fn output_that_is_not_all_of_it_says_so() {
-        let Shown { run, lines, .. } = shown("failed", 1);
-        let many = vec![lines[0].clone(); LINES_MAX];
-        let last = "--- These are the newest 100000 lines. Lines before these, if there are any: fndctl logs --id \
-                    01934567-89ab-7def-8123-456789abcdef -n 100000 --until 2026-11-21T08:00:00.124Z\n";
-        assert_eq!(note(&many, run.id).as_deref(), Some(last));
-        assert_eq!(note(&many[1..], run.id), None);
         let cut = page_of("", &shown("failed", 1500), 0);
         assert!(
             cut.contains("“Raw” has at most the newest 100\u{2009}000 lines"),
             "{cut}"
         );
         assert!(!page_of("", &shown("failed", 1000), 0).contains("“Raw” has"));
-        let many = Shown {
-            lines: many,
-            ..shown("failed", 0)
-        };
-        assert!(page_of("q=nothing", &many, 0).contains("--until 2026-11-21T08:00:00.124Z"));
+        let mut part = shown("running", 3);
+        part.lines.earlier = "2026-11-21T08:00:00.124Z".parse().ok();
+        let part = page_of("q=line&until=2026-11-21T09:00:00Z", &part, 0);
+        for expected in [
+            "?q=line&amp;until=2026-11-21T08%3A00%3A00.124Z&amp;before=0\">Earlier</a>",
+            "lines before <code>2026-11-21T09:00:00Z</code>",
+            ">Newest lines</a>",
+        ] {
+            assert!(part.contains(expected), "{expected}: {part}");
+        }
+        assert!(!part.contains("Follow"), "{part}");
+        let again = "data-again=\"/runs/01934567-89ab-7def-8123-456789abcdef\"";
+        assert!(part.contains(again), "{part}");
+        let past = page_of("before=1000", &shown("failed", 1000), 1000);
+        assert!(
+            past.contains("This part has no lines") && !past.contains("printed nothing"),
+            "{past}"
+        );
     }
 
     #[test]
@@ -253,7 +254,34 @@ mod tests {
         assert!(newest.contains("?before=1000\">Earlier</a>"), "{newest}");
         let earlier = page_of("before=1000", &shown, 1000);
         assert!(earlier.contains(">line 499.<") && !earlier.contains(">line 500.<") && earlier.contains("Later"));
-        let found = page_of("q=LINE+77.", &shown, 0);
-        assert!(found.contains("1 line has") && found.contains(">line 77.<") && !found.contains(">line 78.<"));
+        let found = page_of("q=LINE+77.", &self::shown("failed", 1), 0);
+        assert!(found.contains("1 line has") && found.contains("“LINE 77.”"), "{found}");
+    }
+
+    #[test]
+    fn calls_that_are_not_shown_are_counted() {
+        let run = |children| InvocationView {
+            children,
+            ..run("web/a", "failed", "")
+        };
+        let shown = |children| called(&visit(None), &run(children), &[run(0)]).into_string();
+        assert!(
+            shown(1234).contains("the newest 1 of 1\u{2009}234 calls"),
+            "{}",
+            shown(1234)
+        );
+        assert!(!shown(1).contains("calls"));
+    }
+
+    #[test]
+    fn only_an_absent_body_is_none() {
+        let absent = |code, reason| {
+            is_absent(&Problem {
+                reason,
+                ..Problem::new(code, "")
+            })
+        };
+        assert!(absent(Code::NotKept, None) && absent(Code::FunctionFailed, Some(Reason::Oom)));
+        assert!(!absent(Code::NotAllowed, None) && !absent(Code::TooManyConnections, None));
     }
 }

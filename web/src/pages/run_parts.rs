@@ -1,6 +1,7 @@
 //! The parts of a run's page: its summary, its buttons, its attempts, its output.
 
 use super::LINES_MAX;
+use super::run_output::Lines;
 use crate::http::Request;
 use crate::parts::actions::{Action, action, command};
 use crate::parts::filters::{Query, search};
@@ -8,11 +9,9 @@ use crate::parts::frame::Visit;
 use crate::parts::output;
 use crate::parts::tables::{cancel, empty, function_link, next_attempt, run_link, run_state, table, terms};
 use crate::parts::text::{between, dash, duration, number, or_dash, size, time, time_or_dash, version, why};
-use fnd_core::api::{AttemptView, InvocationView, LogLine};
+use fnd_core::api::{AttemptView, InvocationView};
 use fnd_core::records::cause::Cause;
-use fnd_wire::ids::InvocationId;
 use fnd_wire::units::counted;
-use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
 
 /// Returns the state of a run, and how it came to it.
@@ -125,32 +124,30 @@ pub(super) fn attempts(visit: &Visit, run: &InvocationView) -> Markup {
     }
 }
 
-/// Returns the command that prints what may have been printed before these lines; nothing if fnd gave fewer lines than it gives
-/// at once, so all.
-pub(super) fn command_before(lines: &[LogLine], id: InvocationId) -> Option<String> {
-    let oldest = lines.first().filter(|_| lines.len() >= LINES_MAX)?;
-    // `until` excludes its instant, and the millisecond of the oldest line may have had other lines.
-    let millisecond = SignedDuration::from_millis(1);
-    let until = oldest.time.parse::<Timestamp>().ok()?.checked_add(millisecond).ok()?;
-    Some(format!("fndctl logs --id {id} -n {LINES_MAX} --until {until}"))
-}
-
 /// Returns the region "Output". Script adds to its lines while it follows.
-pub(super) fn printed(request: &Request, run: &InvocationView, lines: &[LogLine], before: usize) -> Markup {
-    let (wanted, id) = (request.query("q"), run.id.to_string());
-    let found: Vec<&LogLine> = match wanted {
-        Some(text) => output::found(lines, text),
-        None => lines.iter().collect(),
-    };
-    let (part, is_cut) = output::part(&found, before);
-    let here = |before: usize| {
+pub(super) fn printed(request: &Request, run: &InvocationView, lines: &Lines, before: usize) -> Markup {
+    let (wanted, until, id) = (request.query("q"), request.query("until"), run.id.to_string());
+    let (part, is_cut) = output::part(&lines.all, before);
+    let here = |until: &str, before: usize| {
         Query::default()
             .of("q", request)
+            .with("until", until)
             .with("before", before.to_string())
             .after(&format!("/runs/{id}"))
     };
+    let until_now = until.unwrap_or_default();
+    let earlier = match lines.earlier {
+        _ if is_cut => Some(here(until_now, before.saturating_add(output::PART))),
+        earlier => earlier.map(|earlier| here(&earlier.to_string(), 0)),
+    };
     let runs = !run.state.is_final();
-    let follows = runs && wanted.is_none() && before == 0;
+    let follows = runs && wanted.is_none() && until.is_none() && before == 0;
+    let none = match wanted {
+        // The oldest instant of as many lines as fnd gives at once is left to the part before.
+        _ if !lines.all.is_empty() => "This part has no lines, “Earlier” and “Later” lead to others.",
+        Some(_) => "No line has this text.",
+        None => "It has printed nothing that is kept.",
+    };
     html! {
         section #output aria-labelledby="output-heading" {
             h2 #output-heading { "Output" }
@@ -164,16 +161,15 @@ pub(super) fn printed(request: &Request, run: &InvocationView, lines: &[LogLine]
                     (command(&format!("fndctl logs{} --id {id}", if runs { " -f" } else { "" })))
                 }
             }
-            @if let Some(text) = wanted { p { (counted(found.len(), "line has", "lines have")) " “" (text) "”. " a href={ "/runs/" (id) } { "All lines" } } }
-            @if let Some(before) = command_before(lines, run.id) {
-                p.hint { "These are the newest " (number(LINES_MAX as u64)) " lines; fnd may keep earlier ones: " (command(&before)) }
-            } @else if is_cut {
+            @if let Some(text) = wanted { p { (counted(lines.all.len(), "line has", "lines have")) " “" (text) "”. " a href={ "/runs/" (id) } { "All lines" } } }
+            @if let Some(until) = until { p { "These are lines before " code { (until) } ". " a href={ "/runs/" (id) } { "Newest lines" } } }
+            @if let Some(address) = earlier {
                 p.hint { "“Raw” has at most the newest " (number(LINES_MAX as u64)) " lines, and says so at its end." }
+                p { a.button href=(address) { "Earlier" } }
             }
-            @if is_cut { p { a.button href=(here(before.saturating_add(output::PART))) { "Earlier" } } }
-            @if part.is_empty() { (empty(if wanted.is_some() { "No line has this text." } else { "It has printed nothing that is kept." })) }
-            div #lines .output role="log" aria-live="off" aria-label="Lines" tabindex="0" { (output::lines(part.iter().copied())) }
-            @if before > 0 { p { a.button href=(here(before.saturating_sub(output::PART))) { "Later" } } }
+            @if part.is_empty() { (empty(none)) }
+            div #lines .output role="log" aria-live="off" aria-label="Lines" tabindex="0" { (output::lines(part)) }
+            @if before > 0 { p { a.button href=(here(until_now, before.saturating_sub(output::PART))) { "Later" } } }
         }
     }
 }

@@ -88,6 +88,7 @@ fn escape(rest: &mut std::str::Chars<'_>, style: &mut Style) {
         Some(' '..='/') => {
             rest.find(|c| !matches!(*c, ' '..='/'));
         }
+        // Another sequence has one character only, which is taken already.
         Some(_) | None => {}
     }
 }
@@ -98,6 +99,7 @@ fn control(rest: &mut std::str::Chars<'_>, style: &mut Style) {
     for c in rest.by_ref() {
         match c {
             '0'..='?' => parameters.push(c),
+            // Characters of this kind choose no style.
             ' '..='/' => {}
             'm' => return style.select(&parameters),
             // The end of another sequence; a character that has no place in a sequence ends it, too.
@@ -136,6 +138,7 @@ impl Style {
                 40..=47 => self.background = basic(number, 40, 0),
                 90..=97 => self.foreground = basic(number, 90, 8),
                 100..=107 => self.background = basic(number, 100, 8),
+                // The page does not show other styles.
                 _ => {}
             }
         }

@@ -73,6 +73,8 @@ pub(crate) struct Page<'a> {
     pub(crate) entry: &'a str,
     /// The address of events after which script reads the page again; none for pages that do not change by themselves.
     pub(crate) stream: Option<String>,
+    /// The address that script reads then, if the address of the page has filters of a part that does not change.
+    pub(crate) again: Option<String>,
     pub(crate) body: Markup,
 }
 
@@ -83,6 +85,7 @@ impl<'a> Page<'a> {
             title,
             entry,
             stream: None,
+            again: None,
             body,
         }
     }
@@ -122,7 +125,7 @@ fn document(visit: &Visit, page: &Page<'_>) -> Markup {
                 link rel="stylesheet" href=(assets::style());
                 script src=(assets::script()) defer {}
             }
-            body data-stream=[page.stream.as_deref()] {
+            body data-stream=[page.stream.as_deref()] data-again=[page.again.as_deref()] {
                 a.skip href="#main" { "Skip to the content" }
                 header.top {
                     a.brand href="/" { strong { "fnd" } " " span { (visit.node) } }

@@ -1,6 +1,6 @@
 //! Tables, terms, and the states in them. A state is a word; its colour only helps to find it.
 
-use super::actions::{Action, small};
+use super::actions::{Action, command, small};
 use super::frame::Visit;
 use super::text::{between, cut, or_dash, short, time, time_or_dash, why};
 use fnd_client::client::encode;
@@ -95,7 +95,7 @@ pub(crate) fn can_cancel(run: &InvocationView, visit: &Visit) -> bool {
     !run.state.is_final() && visit.operates(&run.function)
 }
 
-/// Returns the table "Runs".
+/// Returns the table "Runs", with the line of `fndctl` for its buttons.
 pub(crate) fn runs(runs: &[InvocationView], visit: &Visit) -> Markup {
     let row = |run: &InvocationView| {
         let id = run.id.to_string();
@@ -125,7 +125,10 @@ pub(crate) fn runs(runs: &[InvocationView], visit: &Visit) -> Markup {
         "#Attempts",
         "",
     ];
-    table("Runs", &head, &rows)
+    html! {
+        (table("Runs", &head, &rows))
+        @if runs.iter().any(|run| can_cancel(run, visit)) { p.same { (command("fndctl cancel ID")) " does the same as “Cancel”." } }
+    }
 }
 
 /// Returns why a run ended, or when it goes on.
@@ -164,9 +167,13 @@ pub(crate) mod tests {
     fn a_run_can_be_cancelled_by_an_operator_while_it_runs() {
         let viewer = visit(Some(Role::Viewer));
         let shown = |run: InvocationView| runs(&[run], &viewer).into_string();
-        assert!(
-            shown(run("web/a", "running", "")).contains("action=\"/runs/01934567-89ab-7def-8123-456789abcdef/cancel\"")
-        );
+        let running = shown(run("web/a", "running", ""));
+        for expected in [
+            "action=\"/runs/01934567-89ab-7def-8123-456789abcdef/cancel\"",
+            "<code class=\"command\">fndctl cancel ID</code>",
+        ] {
+            assert!(running.contains(expected), "{expected}: {running}");
+        }
         assert!(!shown(run("mail", "running", "")).contains("<form"));
         assert!(!shown(run("web/a", "failed", "")).contains("<form"));
     }

@@ -47,6 +47,9 @@ impl Fnd {
 }
 
 const LINE: &str = r#"{"time":"2026-01-01T00:00:00Z","function":"hello","invocation":"01934567-89ab-7def-8123-456789abcdef","attempt":1,"stream":"stdout","text":"<b>"}"#;
+const ACCESS: &str = r#"{"node":"vm1","uid":1000,"role":"viewer","functions":[]}"#;
+const RUN: &str = r#"{"id":"01934567-89ab-7def-8123-456789abcdef","function":"hello","trigger":"manual","state":"succeeded","reason":null,"message":"","exhausted":null,"accepted_at":"2026-01-01T00:00:00Z","started_at":null,"ended_at":null,"next_attempt_at":null,"attempts":1,"polls":0}"#;
+const NOT_KEPT: &str = r#"{"type":"about:blank","title":"Conflict","status":409,"code":"not-kept","detail":"it was not kept","reason":null}"#;
 const REFUSAL: &str = r#"{"type":"about:blank","title":"Forbidden","status":403,"code":"not-allowed","detail":"no group of yours has a role on this fnd"}"#;
 
 fn answer(stream: &UnixStream, requests: &Mutex<Vec<String>>) {
@@ -60,6 +63,14 @@ fn answer(stream: &UnixStream, requests: &Mutex<Vec<String>>) {
     let line = head.lines().next().unwrap();
     let (status, media, body) = if line.contains("/v1/stream") {
         (200, "text/event-stream", "id: 7\nevent: run\ndata: {}\n\n".to_owned())
+    } else if line.contains("/v1/access ") {
+        (200, "application/json", ACCESS.to_owned())
+    } else if line.contains("456789abcdef ") {
+        (200, "application/json", RUN.to_owned())
+    } else if line.contains("456789abcdef/payload ") || line.contains("456789abcdef/result ") {
+        (409, "application/problem+json", NOT_KEPT.to_owned())
+    } else if line.contains("/logs?limit=100000&until=2026-01-01T00%3A00%3A00.001Z ") {
+        (200, "application/json", format!("{{\"lines\":[{LINE}]}}"))
     } else if line.contains("/logs?limit=100000 ") {
         let newer = LINE.replace("00:00:00Z", "00:00:01Z");
         let newest = format!("{LINE}{}", format!(",{newer}").repeat(99_999));

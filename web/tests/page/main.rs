@@ -166,6 +166,21 @@ fn the_last_line_of_an_output_says_if_there_may_be_more() {
 }
 
 #[test]
+fn a_search_looks_through_all_of_an_output() {
+    let fnd = Fnd::start();
+    let page = Page::start(&fnd, &[]);
+    let found = page.get("/runs/01934567-89ab-7def-8123-456789abcdef?q=%3CB", &page.session());
+    found.has_status(200);
+    assert!(found.text.contains("100000 lines have “&lt;B”"), "{}", found.text);
+    let searched = fnd
+        .requests()
+        .iter()
+        .filter(|line| line.contains("/logs?limit=100000"))
+        .count();
+    assert_eq!(searched, 2, "{:?}", fnd.requests());
+}
+
+#[test]
 fn a_missing_fnd_is_a_page_that_comes_back() {
     let page = Page::start(&Fnd::missing(), &[]);
     let answer = page.get("/", &page.session());

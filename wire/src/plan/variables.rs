@@ -102,7 +102,7 @@ pub fn may_be_given(name: &str) -> bool {
     };
     let own = name
         .strip_prefix("FND_")
-        .is_some_and(|rest| !matches!(rest, "RESULT" | "PREVIOUS" | "STOP_SIGNAL") && is_upper(rest, false));
+        .is_some_and(|rest| !matches!(rest, "RESULT" | "PREVIOUS" | "STOP_SIGNAL" | "UMASK") && is_upper(rest, false));
     // Of a request: the caller chooses the rest of these names. Programs take `HTTP_PROXY` for their proxy.
     let of_request = ["FND_PARAM_", "HTTP_"]
         .iter()

@@ -275,7 +275,7 @@ impl Bench {
     }
 
     pub(super) fn restore(&mut self, restored: Restored) -> String {
-        self.event(Event::Restored(restored))
+        self.event(Event::Restored(Box::new(restored)))
     }
 }
 
@@ -335,6 +335,7 @@ fn word(action: &Action) -> Option<String> {
         Action::Supersede(stands, node) => format!("supersede {} {} by {node}", stands.id.0, record(stands)),
         Action::Follow(id, _) => format!("follow {}", id.0),
         Action::Update(_)
+        | Action::Dropped(_)
         | Action::KeepReason(_)
         | Action::Status(_)
         | Action::Known(_)

@@ -199,6 +199,26 @@ fn an_invalid_version_leaves_the_old_one_serving() {
 }
 
 #[test]
+fn a_function_is_bad_since_its_first_error() {
+    let mut b = Bench::with(rules());
+    let refused = |error: &str| Event::Refused {
+        function: name("f"),
+        error: error.to_owned(),
+    };
+    let since = |b: &Bench| b.s.function(&name("f")).unwrap().bad_since_ms;
+    assert_eq!(since(&b), None);
+    let first = b.now.unix_ms;
+    b.event(refused("bad"));
+    b.wait(secs(9));
+    b.event(refused("worse"));
+    assert_eq!(since(&b), Some(first));
+    b.event(installed("f", 2, rules()));
+    assert_eq!(since(&b), None);
+    b.event(refused("bad"));
+    assert_eq!(since(&b), Some(b.now.unix_ms));
+}
+
+#[test]
 fn five_workers_that_do_not_start_in_a_minute_are_a_crash_loop() {
     let mut b = Bench::with(rules());
     let fail = |b: &mut Bench, n| {
@@ -212,6 +232,8 @@ fn five_workers_that_do_not_start_in_a_minute_are_a_crash_loop() {
         assert_eq!(fail(&mut b, n), "record spawn: failed spawn");
     }
     assert_eq!(fail(&mut b, 5), "record spawn: failed spawn; Running to CrashLooping");
+    let since = |b: &Bench| b.s.function(&name("f")).unwrap().bad_since_ms;
+    assert_eq!(since(&b), Some(b.now.unix_ms));
     // The next start waits for the backoff, and the one after it waits longer.
     assert_eq!(b.submit_stored(6), "reply 6: queued");
     assert_eq!(b.wait(secs(1)), "spawn w6 a1 6");
@@ -220,6 +242,7 @@ fn five_workers_that_do_not_start_in_a_minute_are_a_crash_loop() {
     assert_eq!(b.wait(secs(1)), "");
     assert_eq!(b.wait(secs(1)), "spawn w7 a1 7");
     assert_eq!(b.spawned(7), "CrashLooping to Running");
+    assert_eq!(since(&b), None);
 }
 
 #[test]

@@ -80,6 +80,8 @@ fn a_failure_is_told_to_those_who_do_not_wait_and_the_run_goes_on_as_before() {
         b.event(Event::StoreFailed(id(1))),
         "reply 2: store failed; reply 3: store failed"
     );
+    let wakes = |action: &Action| matches!(action, Action::Dropped(_));
+    assert!(!b.last.iter().any(wakes), "callers wait on for its end");
     b.claims = false;
     assert!(
         b.code(1, 0).ends_with("spawn w2 a1 1"),

@@ -29,6 +29,8 @@ fn what_could_not_be_stored_is_forgotten() {
     let mut b = Bench::with(rules());
     b.enqueue(submit("f", 1));
     assert_eq!(b.event(Event::StoreFailed(id(1))), "reply 1: store failed");
+    let wakes = |action: &Action| matches!(action, Action::Dropped(dropped) if *dropped == id(1));
+    assert!(b.last.iter().any(wakes), "callers may wait for its end");
     assert_eq!((b.s.queued(), b.s.running()), (0, 0));
 }
 

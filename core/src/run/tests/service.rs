@@ -185,6 +185,44 @@ fn one_that_was_stopped_in_a_pause_begins_at_once_when_it_is_started() {
 }
 
 #[test]
+fn one_that_is_started_in_a_pause_begins_at_once_and_its_failures_still_count() {
+    let mut b = Bench::running(None);
+    let start = || Event::SetEnabled {
+        function: name("f"),
+        enabled: true,
+        reply: crate::run::ReplyTo(7),
+    };
+    b.code(1, 3);
+    assert_eq!(b.event(start()), "run f; reply 7: done");
+    b.submit_requested(2);
+    b.spawned(2);
+    assert_eq!(b.event(start()), "reply 7: done", "it runs already");
+    b.code(2, 3);
+    assert_eq!(b.wait(Duration::from_millis(1999)), "", "the second pause is longer");
+    assert_eq!(b.wait(Duration::from_millis(1)), "run f");
+}
+
+/// It has no success that would end its failures.
+#[test]
+fn one_that_ran_well_fails_since_its_next_end() {
+    let mut b = Bench::running(None);
+    let since = |b: &Bench| b.s.function(&name("f")).unwrap().last.unwrap().failing_since_ms;
+    b.code(1, 3);
+    let first = b.now.unix_ms;
+    b.wait(secs(1));
+    b.submit_requested(2);
+    b.spawned(2);
+    b.code(2, 3);
+    assert_eq!(since(&b), Some(first));
+    b.wait(secs(2));
+    b.submit_requested(3);
+    b.spawned(3);
+    b.wait(secs(60));
+    b.code(3, 3);
+    assert_eq!(since(&b), Some(b.now.unix_ms));
+}
+
+#[test]
 fn one_that_is_not_ready_in_time_is_ended_and_says_why() {
     let mut b = Bench::running(Some("/healthz"));
     let (worker, why) = (WorkerId(1), "`/healthz` answered 500".to_owned());

@@ -155,6 +155,10 @@ impl Health {
         }
     }
 
+    pub(super) fn bad_since(&self, condition: AlertCondition) -> Option<u64> {
+        self.bad.get(&condition).copied()
+    }
+
     fn is_bad(&self, rules: &AlertRules) -> bool {
         self.bad.keys().any(|word| rules.names(*word))
     }

@@ -189,6 +189,12 @@ impl Alerts {
         self.functions.get(function)?.health.notified
     }
 
+    /// Returns since when a condition of a function holds, also over restarts of fnd; nothing if nobody is to be told of the function.
+    #[must_use]
+    pub fn bad_since(&self, function: &FunctionName, condition: AlertCondition) -> Option<u64> {
+        self.functions.get(function)?.health.bad_since(condition)
+    }
+
     /// Notes that the call about a function that is bad reached nobody. Returns the state to store.
     pub fn note_not_delivered(&mut self, function: &FunctionName, why: &str) -> Option<Health> {
         let health = &mut self.functions.get_mut(function)?.health;

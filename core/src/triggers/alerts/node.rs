@@ -94,9 +94,10 @@ impl NodeHealth {
         self.ends(now_ms, AlertCondition::QueueFull)
     }
 
-    /// Returns the problems that were sent as alerts and are not over, each with the time when it began.
-    pub fn unhealthy(&self) -> impl Iterator<Item = (AlertCondition, u64)> {
-        self.notified.iter().map(|(word, since_ms)| (*word, *since_ms))
+    /// Returns when a problem began that was sent as an alert and is not over.
+    #[must_use]
+    pub fn since_ms(&self, code: &str) -> Option<u64> {
+        self.notified.get(&Self::word(code)?).copied()
     }
 }
 

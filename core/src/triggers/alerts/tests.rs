@@ -221,7 +221,18 @@ fn a_function_that_is_bad_for_two_reasons_recovers_when_both_are_over() {
     };
     assert_eq!(facts(&mut alerts, invalid), Some(AlertCondition::Invalid));
     assert_eq!(end(&mut alerts, RunState::Failed, 6), None);
+    let since = |alerts: &Alerts| {
+        [
+            AlertCondition::Invalid,
+            AlertCondition::Failed,
+            AlertCondition::CrashLooping,
+        ]
+        .map(|condition| alerts.bad_since(&name("f"), condition))
+    };
+    assert_eq!(since(&alerts), [Some(5), Some(6), None], "each has its own time");
+    assert_eq!(since(&restart(&alerts, &rules(1, None), 9)), [Some(5), Some(6), None]);
     assert_eq!(facts(&mut alerts, WELL), None);
+    assert_eq!(since(&alerts), [None, Some(6), None]);
     assert_eq!(
         end(&mut alerts, RunState::Succeeded, 7),
         Some(AlertCondition::Recovered)
@@ -409,5 +420,6 @@ fn the_stored_form_keeps_its_names() {
         serde_json::json!(["failed", 7])
     );
     let node: NodeHealth = serde_json::from_str(r#"{"told": {"spawner-lost": 7}}"#).unwrap();
-    assert_eq!(node.unhealthy().collect::<Vec<_>>(), [(AlertCondition::SpawnerLost, 7)]);
+    let since_ms = ["spawner-silent", "history-lost", "metrics"].map(|code| node.since_ms(code));
+    assert_eq!(since_ms, [Some(7), None, None]);
 }

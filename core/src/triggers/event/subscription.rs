@@ -162,6 +162,7 @@ impl Subscriptions {
                 continue;
             };
             match shares.last_mut().filter(|share| *share.function == subscriber.function) {
+                // An earlier entry takes the event: a function gets each event once.
                 Some(share) if share.taken.is_ok() => {}
                 Some(share) => {
                     if let Ok(key) = entry.take(event, subscriber.body_max) {

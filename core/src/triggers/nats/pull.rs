@@ -8,11 +8,11 @@ use crate::run::RoomForMessages;
 pub struct EntryLoad {
     /// `max_in_flight`.
     pub most: usize,
-    /// Messages that this node has and that are not acknowledged.
+    /// Messages that this node has and whose work has not ended.
     pub here: usize,
     /// Messages that were asked for and have not come.
     pub asked: usize,
-    /// Whether its stream and its consumer are there.
+    /// Whether its stream and its consumer are there, and the server confirms the ends of messages quickly enough.
     pub can_ask: bool,
     /// Whether it takes messages ahead (`ack = "accept"`): messages that are acknowledged at once may wait on this node.
     pub is_ahead: bool,

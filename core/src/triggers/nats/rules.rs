@@ -64,7 +64,7 @@ pub struct NatsRules {
     pub consumer: String,
     /// Whether that name is fnd's own. Only such a consumer is made again after somebody has deleted it.
     pub is_own_consumer: bool,
-    /// Most messages that this node has and that are not acknowledged.
+    /// Most messages that this node has and whose work has not ended.
     pub max_in_flight: u32,
     /// When a message is acknowledged.
     pub ack: AckMode,

@@ -1,7 +1,7 @@
 //! `fndctl backup --verify FILE`: reads an archive to its end, as `restore` would, and examines the databases in it.
 
 use crate::common::backup_entries as entries;
-use crate::common::backup_entries::{Part, Roots};
+use crate::common::backup_entries::{BackupPart, Roots};
 use crate::common::examine::{ExaminedSubject, examine};
 use crate::common::failed;
 use crate::context::Context;
@@ -46,15 +46,17 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
         let expected = entry.header().size().map_err(|error| broken(&error))?;
         let uid = entry.header().uid().unwrap_or(0);
         let read = match place.part {
-            Part::Ledger => copy.take(&copy.database(), entry, uid)?,
-            Part::State => copy.take(&copy.state(), entry, uid)?,
-            Part::Uids => {
+            BackupPart::Ledger => copy.take(&copy.database(), entry, uid)?,
+            BackupPart::State => copy.take(&copy.state(), entry, uid)?,
+            BackupPart::Uids => {
                 // The table goes to memory, and the archive is not trusted: so its size has a limit.
                 io::copy(&mut entry.take(64 << 20), &mut uids).map_err(|error| broken(&error))?
             }
-            Part::Config | Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home => {
-                io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?
-            }
+            BackupPart::Config
+            | BackupPart::Key
+            | BackupPart::Beside(_)
+            | BackupPart::Functions(_)
+            | BackupPart::Home => io::copy(entry, &mut io::sink()).map_err(|error| broken(&error))?,
         };
         bytes += read;
         // If the file ends inside an entry, reading the entry ends early without an error.
@@ -74,7 +76,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
         findings.push(Finding::error("archive", what));
     }
     // A backup that was made before the first run is complete, so this is no error.
-    for (part, what) in [(Part::Uids, "uids"), (Part::Home, "home")] {
+    for (part, what) in [(BackupPart::Uids, "uids"), (BackupPart::Home, "home")] {
         if !parts.contains(&part) {
             let what = format!("it has no `{what}`: no function had run when it was made");
             findings.push(Finding::warning("archive", what));
@@ -83,7 +85,7 @@ fn inspect(path: &Path, file: &File) -> Result<Vec<Finding>, CommandFailure> {
     findings.extend(crate::health::uids::judge_text(&String::from_utf8_lossy(&uids)));
     let mut databases = vec![copy.database()];
     // An archive of an fnd without a state has none.
-    databases.extend(parts.contains(&Part::State).then(|| copy.state()));
+    databases.extend(parts.contains(&BackupPart::State).then(|| copy.state()));
     for database in databases {
         let examined = examine(&ExaminedSubject {
             path: &database,

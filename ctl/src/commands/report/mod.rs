@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     // Whole seconds are enough for people.
     let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
-    let since = since(&args.since, now)?;
+    let since = since("--since", &args.since, now)?;
     let filter = Filter {
         since: Some(since.clone()),
         limit: Some(MOST),

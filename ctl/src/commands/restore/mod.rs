@@ -12,7 +12,7 @@ pub(crate) mod fuzzing;
 mod write;
 
 use crate::common::backup_entries as entries;
-use crate::common::backup_entries::{Part, Roots};
+use crate::common::backup_entries::{BackupPart, Roots};
 use crate::common::examine::{ExaminedSubject, examine};
 use crate::common::failed;
 use crate::common::state_directory::lock;
@@ -101,19 +101,21 @@ fn is_empty_database(ledger: &Path) -> bool {
     examined.is_ok_and(|examined| examined.rows == Some(0))
 }
 
-fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), CommandFailure> {
+fn refuse_what_is_there(roots: &Roots, parts: &[BackupPart]) -> Result<(), CommandFailure> {
     for part in parts {
         let path = roots.of(part);
         let there = match part {
             // The package brings a configuration; it is kept beside the restored one. For the rest see below.
-            Part::Config | Part::Beside(_) => false,
+            BackupPart::Config | BackupPart::Beside(_) => false,
             // An installation brings empty directories.
-            Part::Functions(_) | Part::Home => std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some()),
-            Part::Ledger | Part::State => path.exists() && !is_empty_database(&path),
+            BackupPart::Functions(_) | BackupPart::Home => {
+                std::fs::read_dir(&path).is_ok_and(|mut names| names.next().is_some())
+            }
+            BackupPart::Ledger | BackupPart::State => path.exists() && !is_empty_database(&path),
             // Secrets that the key on this machine decrypts would be lost without it, so it is never replaced.
-            Part::Key => path.exists(),
+            BackupPart::Key => path.exists(),
             // An empty table names no user, so nothing is lost.
-            Part::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
+            BackupPart::Uids => std::fs::symlink_metadata(&path).is_ok_and(|about| !about.is_file() || about.len() > 0),
         };
         if there {
             return Err(is_there(&path));
@@ -127,7 +129,7 @@ fn refuse_what_is_there(roots: &Roots, parts: &[Part]) -> Result<(), CommandFail
 fn refuse_what_is_beside(file: &File, roots: &Roots) -> Result<(), CommandFailure> {
     entries::each(file, |entry, place| {
         let path = write::target(roots, &place);
-        let is_beside = matches!(place.part, Part::Beside(_)) && !entry.header().entry_type().is_dir();
+        let is_beside = matches!(place.part, BackupPart::Beside(_)) && !entry.header().entry_type().is_dir();
         match std::fs::symlink_metadata(&path) {
             // A machine that was set up again by the same means has the same files. Nothing is lost then.
             Ok(about) if is_beside && !is_same(entry, &path, &about) => Err(is_there(&path)),

@@ -2,7 +2,7 @@
 //! link, since a function may own the directories. Links are made last, so that nothing is written through a link of
 //! the archive.
 
-use crate::common::backup_entries::{EntryPlace, Part, Roots, each};
+use crate::common::backup_entries::{BackupPart, EntryPlace, Roots, each};
 use crate::common::failed;
 use crate::exit::CommandFailure;
 use fnd_wire::naming::UPLOADS;
@@ -84,7 +84,7 @@ fn about(header: &Header) -> io::Result<RestoreSummary> {
 
 /// Opens a directory, and creates it if it does not exist. The directory of the part is opened by its path, everything
 /// below it without following links.
-fn directory(roots: &Roots, part: &Part, below: &[OsString]) -> io::Result<OwnedFd> {
+fn directory(roots: &Roots, part: &BackupPart, below: &[OsString]) -> io::Result<OwnedFd> {
     let mut open = root(&roots.of(part))?;
     for name in below {
         // Nobody else may enter until the directory gets its owner and its mode, at the end.
@@ -105,8 +105,8 @@ fn root(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Returns the owner of what a part has: uploads get the user that runs fnd on this machine, which alone writes there.
-fn of_uploads(roots: &Roots, part: &Part, mut about: RestoreSummary) -> RestoreSummary {
-    if matches!(part, Part::Functions(_))
+fn of_uploads(roots: &Roots, part: &BackupPart, mut about: RestoreSummary) -> RestoreSummary {
+    if matches!(part, BackupPart::Functions(_))
         && roots.of(part) == roots.state.join(UPLOADS)
         && let Ok(owner) = std::fs::metadata(roots.state.join("state"))
     {
@@ -130,7 +130,7 @@ fn place_of_file(
     let name = path.file_name().unwrap_or_default().to_owned();
     let directory = root(parent)?;
     match place.part {
-        Part::Ledger | Part::State => {
+        BackupPart::Ledger | BackupPart::State => {
             let owner = std::fs::metadata(parent)?;
             (about.uid, about.gid) = (owner.uid(), owner.gid());
             for suffix in ["-wal", "-shm"] {
@@ -140,14 +140,14 @@ fn place_of_file(
                 remove(&directory, &beside)?;
             }
         }
-        Part::Config => {
+        BackupPart::Config => {
             let mut kept = name.clone();
             kept.push(".before-restore");
             if path.exists() {
                 std::fs::rename(&path, parent.join(kept))?;
             }
         }
-        Part::Key | Part::Beside(_) | Part::Functions(_) | Part::Home | Part::Uids => {}
+        BackupPart::Key | BackupPart::Beside(_) | BackupPart::Functions(_) | BackupPart::Home | BackupPart::Uids => {}
     }
     Ok((directory, name, about))
 }

@@ -136,7 +136,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 }
 
 fn wanted(context: &Context, args: &Args, subject: &RunSubject) -> Result<RunNeeds, CommandFailure> {
-    let timeout = args.timeout.as_deref().map(span).transpose()?.map(print_duration);
+    let timeout = args.timeout.as_deref().map(|timeout| span("--timeout", timeout));
+    let timeout = timeout.transpose()?.map(print_duration);
     let variable = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(CommandFailure::usage(format!("`-e {text}`: expected NAME=VALUE"))),

@@ -51,7 +51,11 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// # Errors
 /// The daemon does not answer at the beginning, or the terminal cannot be used.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let interval = args.interval.as_deref().map(span).transpose()?;
+    let interval = args
+        .interval
+        .as_deref()
+        .map(|interval| span("--interval", interval))
+        .transpose()?;
     let before = read(context).await?;
     // A pipe and a document get one reading, so that a program can read them to their end.
     let live = !args.batch && context.out.is_terminal() && matches!(context.out.format, Format::Table | Format::Wide);

@@ -4,13 +4,13 @@
 //! A separate thread watches and scans the directories, and tells the driver which functions to install. Events are
 //! only hints (the kernel drops and misses some): each leads to a scan, and the comparison of the scan decides.
 //!
-//! `walk` reads one directory, `presence` decides whether the directory counts, and `scan` compares. `held` remembers
-//! across a restart which directories held functions. `watching` and `mounts` give the hints, `written` knows which
+//! `walk` reads one directory, `presence` decides whether the directory counts, and `scan` compares. `listed_directories`
+//! remembers across a restart which directories held functions. `watching` and `mounts` give the hints, `written` knows which
 //! files are complete, `marks` whether all hints have arrived, `rescan_timer` says when to scan, and `watch` is the
 //! thread.
 //!
 //! Files:
-//! - `held`: a file that lists the directories that held functions
+//! - `listed_directories`: a file that lists the directories that held functions
 //! - `marks`: tells when all events of the past have been handled
 //! - `mounts`: reports mounts and unmounts, because no inotify event reports a mount over a directory
 //! - `presence`: decides whether a functions directory counts
@@ -21,7 +21,7 @@
 //! - `watching`: watches the directories with inotify, and interprets the events
 //! - `written`: tracks which files are complete according to events
 
-mod held;
+mod listed_directories;
 mod marks;
 mod mounts;
 mod presence;

@@ -35,6 +35,7 @@ impl Mounts {
                 // After a change of the table, poll(2) reports a priority event of this file (proc_pid_mounts(5)).
                 let mut ready = [PollFd::new(&table, PollFlags::PRI), PollFd::new(&ended, PollFlags::IN)];
                 match poll(&mut ready, None) {
+                    // After a signal no event is set, and the loop waits again.
                     Ok(_) | Err(Errno::INTR) => {}
                     Err(error) => {
                         return tracing::error!("failed to watch mounts: {error}");

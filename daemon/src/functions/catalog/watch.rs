@@ -1,7 +1,7 @@
 //! The catalog's thread: it turns inotify hints into scans, and scans into events for the driver. [`RescanTimer`]
 //! decides when to scan.
 
-use super::held;
+use super::listed_directories::ListedDirectories;
 use super::marks::{Marks, Question};
 use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
@@ -161,7 +161,7 @@ impl Catalog {
         let mounts = Mounts::follow(move || {
             let _ = changes.send(CatalogCommand::Mounts); // as above
         });
-        let held = held::HeldContent::open(held);
+        let held = ListedDirectories::open(held);
         let questions = Questions::default();
         let state = CatalogThread {
             inbox,
@@ -245,7 +245,7 @@ struct CatalogThread {
     written: WrittenFiles,
     /// The last report; `blind` is why directories cannot be watched.
     reported: Difference,
-    held: held::HeldContent,
+    held: ListedDirectories,
     blind: Option<String>,
     /// Whether a requested scan was over before all files were complete.
     is_late: bool,

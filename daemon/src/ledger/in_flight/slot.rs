@@ -2,6 +2,7 @@
 
 use fnd_core::records::outcome::{Class, Exhausted, Reason, RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
+use fnd_core::run::AttemptOrder;
 use fnd_wire::form::{Reader, Wire, WireError, wire_enum, wire_structs};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, Version, WorkerId};
 use std::borrow::Cow;
@@ -21,9 +22,9 @@ pub(super) const ENDED: Attempt = Attempt(u32::MAX);
 
 /// A word of the API as it stands in a slot. It is a text there, so that a word that is not known makes no slot unreadable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Word(pub(super) Cow<'static, str>);
+pub struct StoredWord(pub(super) Cow<'static, str>);
 
-impl Word {
+impl StoredWord {
     fn of(reason: Reason) -> Self {
         match reason {
             Reason::Exit(_) | Reason::Signal(_) => Self(reason.to_string().into()),
@@ -32,13 +33,13 @@ impl Word {
     }
 }
 
-impl From<&'static str> for Word {
+impl From<&'static str> for StoredWord {
     fn from(word: &'static str) -> Self {
         Self(word.into())
     }
 }
 
-impl Wire for Word {
+impl Wire for StoredWord {
     fn put(&self, out: &mut Vec<u8>) {
         // As a `String` is put.
         u32::try_from(self.0.len()).expect("a word is short").put(out);
@@ -67,7 +68,7 @@ wire_structs! {
         pub attempt: Attempt,
         pub function: FunctionName,
         /// The trigger of the invocation ([`Trigger::as_str`]).
-        pub trigger: Word,
+        pub trigger: StoredWord,
         /// When it begins, Unix milliseconds.
         pub started_ms: u64,
     }
@@ -76,9 +77,9 @@ wire_structs! {
     #[derive(Default)]
     pub struct Over {
         /// The state of its invocation ([`RunState::as_str`]).
-        pub state: Word,
+        pub state: StoredWord,
         /// Which limit was exhausted.
-        pub exhausted: Option<Word>,
+        pub exhausted: Option<StoredWord>,
         /// When the next attempt begins, Unix milliseconds.
         pub next_attempt_ms: Option<u64>,
         /// Polls before this attempt.
@@ -93,7 +94,7 @@ wire_structs! {
         /// How long it ran, microseconds.
         pub duration_us: u64,
         /// Why it ended.
-        pub reason: Word,
+        pub reason: StoredWord,
         pub exit_code: Option<u8>,
         pub signal: Option<u8>,
         /// The resources that it used, and the size of its output.
@@ -158,6 +159,17 @@ impl Slot {
 }
 
 impl Begun {
+    /// Returns the start of the attempt that a worker is given.
+    pub(crate) fn by(function: &FunctionName, order: &AttemptOrder, started_ms: u64) -> Self {
+        Self {
+            invocation: order.invocation,
+            attempt: order.attempt,
+            function: function.clone(),
+            trigger: order.trigger.as_str().into(),
+            started_ms,
+        }
+    }
+
     pub(super) fn of(record: &InvocationRecord, attempt: Attempt, started_ms: u64) -> Self {
         Self {
             invocation: record.id,
@@ -182,7 +194,7 @@ impl Over {
             cold: attempt.cold,
             ended_ms: attempt.ended_ms,
             duration_us: attempt.duration_us,
-            reason: Word::of(attempt.reason),
+            reason: StoredWord::of(attempt.reason),
             exit_code: attempt.exit_code,
             signal: attempt.signal,
             usage: attempt.usage,
@@ -208,7 +220,7 @@ impl Over {
         Some(Self {
             version: record.version,
             ended_ms: record.ended_ms?,
-            reason: Word::of(record.reason?),
+            reason: StoredWord::of(record.reason?),
             message: record.message.clone(),
             ..Self::begin(record)
         })

@@ -7,6 +7,10 @@ fn count(ledger: &Ledger, function: &str) -> u64 {
     ledger.opened.writer.dead_letters_of(&name(function))
 }
 
+fn since_ms(ledger: &Ledger) -> Option<u64> {
+    ledger.opened.writer.figures().dead_since_ms
+}
+
 #[test]
 fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_dropped() {
     let state = directory();
@@ -31,6 +35,7 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
     let other = over(&ledger, 7, "g", Reason::Timeout);
     assert_eq!(dead(&ledger), [7000, 3000, 2000]);
     assert_eq!((count(&ledger, "f"), count(&ledger, "g")), (2, 1));
+    assert_eq!(since_ms(&ledger), Some(2002), "the end of the oldest");
 
     let letter = wait(ledger.opened.reader.dead_letter(failed.id)).unwrap().unwrap();
     assert_eq!((letter.payload.as_deref(), letter.payload_bytes), (Some("{}"), Some(2)));
@@ -56,6 +61,7 @@ fn asynchronous_work_that_failed_is_a_dead_letter_until_it_is_redriven_or_droppe
     let ledger = Ledger::open(state.path());
     assert_eq!(dead(&ledger), [3000]);
     assert_eq!((count(&ledger, "f"), count(&ledger, "g")), (1, 0));
+    assert_eq!(since_ms(&ledger), Some(3002));
     let whole = wait(ledger.opened.reader.get(again.id)).unwrap().unwrap();
     assert_eq!(whole.origin, Some(failed.id));
     end(&ledger, &again, Reason::Exit(3), None);
@@ -98,6 +104,7 @@ fn durable_work_whose_acceptance_is_not_stored_is_no_dead_letter() {
     ledger.opened.writer.flush(LIMIT);
     end(&ledger, &accepted, Reason::Exit(3), None);
     assert_eq!((dead(&ledger), count(&ledger, "f")), (Vec::new(), 0));
+    assert_eq!(since_ms(&ledger), None);
     let stored = wait(ledger.opened.reader.stored_invocation(accepted.id)).unwrap();
     assert_eq!(stored.unwrap().payload, None);
 }

@@ -115,6 +115,36 @@ fn a_message_is_stored_with_its_invocation_and_is_there_after_a_restart() {
     assert_eq!(messages, [Some(mark(7)), None]);
 }
 
+/// The server has the message until its end, and the synced claim comes before its first attempt.
+#[test]
+fn the_row_of_a_message_is_written_at_once_and_synced_where_the_server_does_not_bring_it_again() {
+    let accepted_at_once = MessageMark {
+        is_accepted: true,
+        ..mark(7)
+    };
+    let taken_over = MessageMark {
+        revision: Some(3),
+        begun: 1,
+        ..mark(7)
+    };
+    // Its row is its end, which the server is told of next.
+    let never_begins = Accepted {
+        skipped: Some((Reason::Input, "no CloudEvent".into())),
+        ..of_message(1, mark(7))
+    };
+    for (message, is_synced) in [
+        (of_message(1, mark(7)), false),
+        (of_message(1, accepted_at_once), true),
+        (of_message(1, taken_over), true),
+        (never_begins, true),
+    ] {
+        let claim = LedgerCommand::Claim(Box::new(claim(&message)), Some(3));
+        let store = LedgerCommand::Store(Box::new(message));
+        assert!(store.is_waited_for() && claim.is_synced());
+        assert_eq!(store.is_synced(), is_synced);
+    }
+}
+
 /// The last defence against two deliveries of one message: the callers of the second invocation hear that it is not stored.
 #[test]
 fn no_two_invocations_have_the_same_message() {
@@ -173,7 +203,7 @@ fn the_end_of_a_message_is_synced_and_told_again_after_a_restart() {
     ledger.store(message.clone()).unwrap();
     let (attempt, end) = super::ended(&message, Reason::Interrupted, None);
     let end = LedgerCommand::Record(Box::new(attempt), Box::new(end));
-    assert!(end.is_waited_for(), "it is written with a sync");
+    assert!(end.is_synced());
     ledger.submit(end);
     ended(&ledger, &message);
     ledger.stop();

@@ -50,10 +50,48 @@ fn what_is_stored_is_there_after_a_restart() {
             attempt: attempt.clone(),
             record: record.clone(),
             success_ms: None,
+            failing_since_ms: None,
         }]
     );
     assert_eq!(ledger.get(load.id), Some((record, vec![attempt])));
     assert_eq!(ledger.get(id(9)), None);
+}
+
+#[test]
+fn a_function_fails_since_the_first_failure_after_the_end_of_its_last_success() {
+    let state = directory();
+    let after_a_restart = |runs: &dyn Fn(&Ledger)| {
+        let ledger = Ledger::open(state.path());
+        runs(&ledger);
+        ledger.stop();
+        let ledger = Ledger::open(state.path());
+        let last = ledger.opened.last_runs.first().unwrap();
+        let known = (last.success_ms, last.failing_since_ms);
+        ledger.stop();
+        known
+    };
+    let fail = |ledger: &Ledger, second| drop(over(ledger, second, "hello", Reason::Timeout));
+    let never_well = after_a_restart(&|ledger| [1, 2].into_iter().for_each(|second| fail(ledger, second)));
+    assert_eq!(never_well, (None, Some(1002)));
+    let well_in_between = after_a_restart(&|ledger| {
+        over(ledger, 3, "hello", Reason::Ok);
+        [4, 5].into_iter().for_each(|second| fail(ledger, second));
+    });
+    assert_eq!(well_in_between, (Some(3002), Some(4002)));
+    // A run that was accepted after the success has failed before the success ended.
+    let beside_a_success = after_a_restart(&|ledger| {
+        let long = accepted(6, "hello");
+        ledger.store(long.clone()).unwrap();
+        fail(ledger, 7);
+        let (attempt, record) = ended(&long, Reason::Ok, None);
+        let late = InvocationRecord {
+            ended_ms: Some(9000),
+            ..record
+        };
+        ledger.submit(LedgerCommand::Record(Box::new(attempt), Box::new(late)));
+        fail(ledger, 10);
+    });
+    assert_eq!(beside_a_success, (Some(9000), Some(10_002)));
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! The writer and the reader without threads: the test says when the writer works, how many commands it takes, and what the
 //! disk says of each commit.
 
+use super::messages::{mark, of_message};
 use super::*;
+use fnd_core::triggers::nats::delivery::LocalStep;
+use futures_util::FutureExt as _;
 use rusqlite::ffi;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -166,4 +169,27 @@ fn a_change_without_parts_and_a_retry_without_commands_are_written_to_the_log() 
     assert!(ledger.opened.writer.health().failing.is_some());
     ledger.recover();
     assert!(log() > changed, "a retry without commands");
+}
+
+#[test]
+fn a_new_message_is_looked_for_without_a_wait_for_the_writer() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    for is_known in [false, true] {
+        let reader = ledger.opened.reader.clone();
+        let mut asked = Box::pin(reader.message(name("f"), "claims.7".into()));
+        // Of a message that is known, the commands that wait may say more.
+        for waits_for_writer in [false, true].into_iter().take(1 + usize::from(is_known)) {
+            assert!(asked.as_mut().now_or_never().is_none());
+            let queries = ledger.reading.take_now();
+            assert_eq!(queries.len(), 1);
+            assert!(queries.iter().all(|query| query.waits_for_writer() == waits_for_writer));
+            ledger.reading.answer(queries);
+        }
+        let found = asked.now_or_never().unwrap().unwrap();
+        assert_eq!(found.map(|found| found.step), is_known.then_some(LocalStep::Open));
+        let message = LedgerCommand::Store(Box::new(of_message(1, mark(7))));
+        ledger.opened.writer.submit(message).unwrap();
+        ledger.writing.turn(64);
+    }
 }

@@ -165,6 +165,7 @@ impl LedgerThread {
         match command {
             LedgerCommand::Record(attempt, record) => self.in_flight.stored(record.id, attempt.attempt.0),
             LedgerCommand::Update(record) if record.state.is_final() => self.in_flight.end_stored(record.id),
+            // No other command stores an end.
             _ => {}
         }
     }

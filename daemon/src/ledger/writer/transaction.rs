@@ -53,7 +53,7 @@ impl LedgerThread {
     }
 
     fn write_now(&mut self, commands: &[LedgerCommand]) -> rusqlite::Result<WrittenRecords> {
-        let sync = commands.iter().any(LedgerCommand::is_waited_for);
+        let sync = commands.iter().any(LedgerCommand::is_synced);
         if sync != self.full_sync {
             // Without sync a commit does not wait for the disk; the next synced commit includes it.
             self.db

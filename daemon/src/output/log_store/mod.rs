@@ -148,6 +148,7 @@ impl LogStore {
             loop {
                 let OutputRecord { head, lines } = match record::decode(&mut file)? {
                     RecordRead::Whole(record, _) => record,
+                    // None of its lines counts here, and the next record follows.
                     RecordRead::Other(_) | RecordRead::Damaged(_) => continue,
                     RecordRead::Lost | RecordRead::End => break,
                 };

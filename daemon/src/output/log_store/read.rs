@@ -278,6 +278,7 @@ impl Iterator for StoredLines {
                 }
                 // One line of fnd stands for all lines of the segment.
                 Err(error) if self.failed.insert(path) => return Some(note(&unreadable(&error))),
+                // Such a line was shown for this segment already.
                 Err(_) => {}
             }
         }

@@ -85,6 +85,7 @@ impl Cluster<'_> {
                 Fact::Death(_) => {
                     self.in_doubt.remove(&index);
                 }
+                // Only commits in doubt and deaths count here. The oracles see every fact below.
                 _ => {}
             }
             self.oracles.see(index, fact, |id| machine.message(id))?;

@@ -114,6 +114,7 @@ impl MessageOracles {
                     .filter(|seen| seen.worker == *worker);
                 of_worker.for_each(|seen| seen.is_over = true);
             }
+            // No other fact is the beginning or the end of an attempt.
             _ => {}
         }
         Ok(())

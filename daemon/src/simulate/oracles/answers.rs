@@ -74,6 +74,7 @@ impl Oracle for AnswersOracle {
             Fact::Committed(commit) if commit.is_done && commit.is_complete && commit.is_synced => {
                 self.synced_at = self.now;
             }
+            // No other fact makes a promise, or ends one.
             _ => {}
         }
         Ok(())
@@ -147,6 +148,7 @@ impl AnswersOracle {
                 self.promise(record.id, false, Some(record.clone()));
             }
             ActAnswer::Answer(Answer::TimedOut { id, .. }) => self.promise(*id, false, None),
+            // No other answer promises that the run is in the history.
             _ => {}
         }
     }

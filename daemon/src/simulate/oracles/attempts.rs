@@ -32,6 +32,7 @@ impl Oracle for AttemptsOracle {
                 let of_worker = self.last.values_mut().filter(|seen| seen.worker == *worker);
                 of_worker.for_each(|seen| seen.is_over = true);
             }
+            // No other fact is the beginning or the end of an attempt.
             _ => {}
         }
         Ok(())

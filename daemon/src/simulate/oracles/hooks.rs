@@ -28,6 +28,7 @@ impl HooksOracle {
                 PersonAct::Save(function, content) if content.manner() == Manner::Hooked => hooked.insert(*function),
                 // While the function is gone, it has no hooks.
                 PersonAct::Save(function, _) | PersonAct::Remove(function) => others.insert(*function),
+                // No other act changes the hooks of a function.
                 _ => continue,
             };
         }

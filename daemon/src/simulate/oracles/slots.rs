@@ -51,6 +51,7 @@ impl SlotsOracle {
                 }
                 PersonAct::Save(function, _) | PersonAct::Remove(function) => without.insert(name(*function)),
                 PersonAct::SetEnabled(function, _) | PersonAct::Pause(function, _) => stopped.insert(name(*function)),
+                // No other act changes the schedules of a function.
                 _ => continue,
             };
         }
@@ -166,6 +167,7 @@ impl Oracle for SlotsOracle {
                 self.clock_was_set(now.unix_ms, *step_ms);
             }
             Fact::Committed(commit) if commit.is_done && commit.is_denied => self.unknown_commits += 1,
+            // No other fact changes which slots are due.
             _ => {}
         }
         Ok(())

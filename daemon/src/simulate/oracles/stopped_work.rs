@@ -73,6 +73,7 @@ impl Oracle for StoppedWorkOracle {
             }
             Fact::Answered(told) => self.told(told),
             Fact::Began(began) => return self.begins(began),
+            // No other fact changes what may begin.
             _ => {}
         }
         Ok(())
@@ -99,6 +100,7 @@ impl StoppedWorkOracle {
                 }
             }
             (PersonAct::Drain, ActAnswer::Changed(true)) => self.is_drained = true,
+            // No other answer stops work.
             _ => {}
         }
     }

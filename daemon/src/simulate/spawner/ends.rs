@@ -75,10 +75,11 @@ impl SpawnerModel {
         if worker >= self.next_worker {
             turn.defect(format!("SIGTERM is for {worker}, which was never started"));
         }
-        if let Some(process) = self.processes.get_mut(&worker) {
+        let process = self.processes.get_mut(&worker);
+        if let Some(process) = process.filter(|process| process.termed.is_none()) {
             // The first cause stays: it is the reason for which the worker ends. The real spawner notes the cause also of
             // one that has ended, until fnd acknowledges the end.
-            process.termed.get_or_insert((turn.now.mono, cause));
+            process.termed = Some((turn.now.mono, cause));
             self.signal(worker, turn);
         }
     }

@@ -122,6 +122,7 @@ impl FndLink {
         while let (Some(socket), Some((packet, descriptors))) = (&self.socket, self.unsent.front()) {
             match send_packet(socket, packet, descriptors) {
                 Ok(()) => drop(self.unsent.pop_front()),
+                // The socket is full: the rest goes once fnd has read.
                 Err(Errno::AGAIN) => return,
                 // fnd has ended. Its last requests are still read, and then the end of the connection.
                 Err(Errno::PIPE | Errno::CONNRESET) => return self.unsent.clear(),

@@ -44,7 +44,7 @@ use self::builds::BuildHomesModel;
 use self::fnd_link::FndLink;
 use self::process::{KeptEnds, ProcessRecord, ProcessStage};
 pub(crate) use self::steps::SpawnerStep;
-use crate::simulate::facts::{Fact, Facts};
+use crate::simulate::facts::{Fact, FactLog};
 use crate::simulate::files::Files;
 use crate::simulate::workers::{Temper, WorkerModel, WorkerTurn};
 use fastrand::Rng;
@@ -61,7 +61,7 @@ pub(crate) struct SpawnerTurn<'a> {
     pub(crate) now: Now,
     /// The functions directories, as they are now.
     pub(crate) files: &'a Files,
-    pub(crate) facts: &'a mut Facts,
+    pub(crate) facts: &'a mut FactLog,
     /// The faults that workers may have.
     pub(crate) temper: Temper,
     /// The random numbers of the workers. The spawner itself draws none.

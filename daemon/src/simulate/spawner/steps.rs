@@ -68,6 +68,7 @@ impl SpawnerModel {
                     out.push(SpawnerStep::Work(*worker));
                 }
                 ProcessStage::Over(_) if !is_silent => out.push(SpawnerStep::Report(*worker)),
+                // Nothing is due for this process now, or the spawner is silent.
                 ProcessStage::Starting(_)
                 | ProcessStage::Running(_)
                 | ProcessStage::Over(_)

@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 struct Bench {
     spawner: SpawnerModel,
     files: Files,
-    facts: Facts,
+    facts: FactLog,
     random: Rng,
     now: Now,
     /// The connection registers its socket here; no test waits for the socket.
@@ -34,7 +34,7 @@ impl Bench {
         Self {
             spawner: SpawnerModel::new(),
             files,
-            facts: Facts::default(),
+            facts: FactLog::default(),
             random: Rng::with_seed(1),
             now,
             runtime: tokio::runtime::Builder::new_current_thread()
@@ -160,7 +160,7 @@ fn a_process_that_a_killed_fnd_has_asked_for_is_told_to_the_next_one_until_its_e
     assert!(bench.defects().is_empty());
 }
 
-/// As the real one does (`spawner/src/workers/held.rs`).
+/// As the real one does (`spawner/src/workers/retained.rs`).
 #[test]
 fn a_sigterm_that_comes_after_the_end_is_told_to_the_next_fnd() {
     let content = SourceContent(0);

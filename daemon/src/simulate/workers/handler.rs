@@ -11,7 +11,7 @@
 use super::deeds::{Deed, Deeds, takes};
 use super::messages::{self, DaemonMessage};
 use super::{Temper, WorkerStart, WorkerTurn};
-use crate::simulate::facts::{Began, Fact, Facts};
+use crate::simulate::facts::{Began, Fact, FactLog};
 use crate::simulate::spawner::contents::{Fate, Manner, SourceContent};
 use fnd_core::records::protocol::FailureKind;
 use fnd_wire::frame::ExitStatus;
@@ -180,6 +180,7 @@ impl HandlerModel {
     fn plan_death(&self, call: u64, at: Duration, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
         let answer = self.answer(call, turn);
         match turn.random.u8(0..3) {
+            // Without a planned deed it ends before its answer.
             0 => {}
             1 => {
                 let cut = turn.random.usize(0..answer.len());
@@ -216,7 +217,7 @@ impl HandlerModel {
     }
 
     /// The process is gone: the calls that it has not answered are over.
-    pub(super) fn give_up(self, facts: &mut Facts) {
+    pub(super) fn give_up(self, facts: &mut FactLog) {
         for (invocation, attempt) in self.calls.into_values() {
             facts.push(Fact::Over(invocation, attempt));
         }

@@ -17,7 +17,7 @@ mod script;
 
 use self::deeds::{Deed, Deeds};
 use self::handler::HandlerModel;
-use super::facts::{Began, Fact, Facts};
+use super::facts::{Began, Fact, FactLog};
 use fastrand::Rng;
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
@@ -45,7 +45,7 @@ pub(crate) struct WorkerTurn<'a> {
     pub(crate) now: Duration,
     pub(crate) temper: Temper,
     pub(crate) random: &'a mut Rng,
-    pub(crate) facts: &'a mut Facts,
+    pub(crate) facts: &'a mut FactLog,
 }
 
 /// A process that begins.
@@ -154,7 +154,7 @@ impl WorkerModel {
     }
 
     /// Ends the process: its descriptors are closed, and its other deeds are never done.
-    pub(crate) fn end(self, facts: &mut Facts) {
+    pub(crate) fn end(self, facts: &mut FactLog) {
         match self.task {
             RunningTask::Script(invocation, attempt) => facts.push(Fact::Over(invocation, attempt)),
             RunningTask::Handler(handler) => handler.give_up(facts),

@@ -1,8 +1,8 @@
 //! From a delivery, or the claim of another node on it, to an invocation whose row is on the disk. With `ack = "accept"` the server
 //! forgets the message then.
 
-use super::books::{KnownClaim, MessageStage, OpenMessage, Question};
-use super::fact::WriteAnswer;
+use super::books::{KnownClaim, MessageStage, OpenMessage, Question, TakenPlace};
+use super::fact::{WriteAnswer, WriteRefused};
 use super::node::NodeKey;
 use super::request::{AckSignal, NatsRequest};
 use super::submission::submission;
@@ -25,6 +25,10 @@ impl Messages {
             return;
         };
         let Some(entry) = self.entries.get(&pending.message.entry) else {
+            // The function has changed meanwhile. As long as this node lives, no other node begins what this node has taken over.
+            if let Some((claim, revision, _)) = &taken {
+                self.let_go(now, (pending.key, pending.id), (claim, *revision));
+            }
             return self.give_back(pending.message.ack, GIVE_BACK_LEAST);
         };
         let (id, rules) = (pending.id, Arc::clone(&entry.wanted.rules));
@@ -61,7 +65,7 @@ impl Messages {
         self.keys.insert((submit.function.clone(), pending.key), id);
         self.open.insert(id, message);
         if let Some(entry) = self.entries.get_mut(&number) {
-            entry.here = entry.here.saturating_add(1);
+            entry.moves(TakenPlace::Nothing, TakenPlace::Work);
         }
         self.schedule(id);
         self.out.push(MessageEffect::Submit(Box::new(submit)));
@@ -92,11 +96,16 @@ impl Messages {
 
     /// Takes the answer to that.
     pub(super) fn taken_over(&mut self, now: Now, number: u64, both: (ClaimRecord, Takeover), result: &WriteAnswer) {
-        // The write may have changed the claim all the same: the next delivery reads the claim again.
-        let Ok(revision) = result else {
-            return self.drop_delivery(number, GIVE_BACK_LEAST);
-        };
-        self.accept(now, number, Some((both.0, *revision, both.1)));
+        match (result, self.deliveries.get(&number)) {
+            (Ok(revision), _) => return self.accept(now, number, Some((both.0, *revision, both.1))),
+            // The write may have changed the claim all the same, and another node may get the message next.
+            (Err(WriteRefused::Unknown(_)), Some(pending)) => {
+                let (key, id) = (Arc::clone(&pending.key), pending.id);
+                self.forsake(now, key, id);
+            }
+            (Err(_), _) => {}
+        }
+        self.drop_delivery(number, GIVE_BACK_LEAST);
     }
 
     /// The supervisor does not take the submission of a message.

@@ -44,6 +44,7 @@ impl Messages {
                 let since = self.connection.since().mono;
                 self.ask_for_place(Question::PlaceOfLife(id, since), id);
             }
+            // The stream has another message there by now, or none: the signal would mean that one.
             Some(KnownAddress::Gone) | None => {}
         }
     }

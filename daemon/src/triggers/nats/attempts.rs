@@ -67,6 +67,7 @@ impl Messages {
                 claim: Some(claim),
                 ..cause.clone()
             },
+            // Only a message of NATS with a claim has a number to name.
             _ => return,
         };
         attempt.payload.cause = Some(Cause::Nats(named).into());

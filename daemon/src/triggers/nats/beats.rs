@@ -3,7 +3,7 @@
 //! The renewal goes first: another node counts from when it hears of the renewal, and the server from the sign of life. If this node
 //! goes down between the two, the others have the proof of its silence when the server delivers the message again.
 
-use super::books::{ClaimPurpose, KnownClaim, MessageStage};
+use super::books::{ClaimPurpose, KnownClaim, MessageStage, OpenMessage};
 use super::fact::EntryState;
 use super::node::NodeKey;
 use super::problems::DOWN_AFTER;
@@ -153,7 +153,7 @@ impl Messages {
 
     /// Looks at a message: whether a sign of life, its end, or its claim is due.
     fn look_at(&mut self, now: Now, id: InvocationId) {
-        let beat = self.beat_of(id);
+        let (beat, is_left) = (self.beat_of(id), self.is_left(id));
         let Some(message) = self.open.get_mut(&id) else { return };
         message.due_at = None;
         if !self.connection.is_connected() {
@@ -162,7 +162,9 @@ impl Messages {
         let again = message.again_at.take_if(|at| *at <= now.mono);
         if message.signal_at <= now.mono && message.signals() {
             message.signal_at = now.mono.saturating_add(beat);
-            self.show_life(id);
+            if !is_left {
+                self.show_life(id);
+            }
         }
         match again {
             Some(_) => self.go_on(now, id),
@@ -171,14 +173,20 @@ impl Messages {
         self.schedule(id);
     }
 
+    /// Says whether a message is left to the others. It waits for an attempt, and none begins here while another fnd has the name of
+    /// this node. A sign of life would keep it from them for as long, and so would a claim whose end is moved.
+    fn is_left(&self, id: InvocationId) -> bool {
+        self.name.is_taken && self.open.get(&id).is_some_and(OpenMessage::waits)
+    }
+
     /// Writes the claim on a message anew, if that is due.
     pub(super) fn keep_claim(&mut self, now: Now, id: InvocationId) {
-        let knows_rules = self.rules_of(id).is_some();
+        let (knows_rules, is_left) = (self.rules_of(id).is_some(), self.is_left(id));
         let beat = self.beat_of(id);
         let Some(message) = self.open.get_mut(&id) else { return };
         // An fnd before this one has written it, or the bucket is another one. Where it is missing, it is written by the rules.
         let is_lost = matches!(message.claim, KnownClaim::Unknown) && message.mark.revision.is_some() && knows_rules;
-        let keeps = (is_lost || matches!(message.claim, KnownClaim::Written(..)))
+        let keeps = (is_lost || (matches!(message.claim, KnownClaim::Written(..)) && !is_left))
             && matches!(message.stage, MessageStage::Open)
             && !message.is_asking
             && self.connection.is_ready()

@@ -53,8 +53,10 @@ pub(super) struct EntryBook {
     pub(super) asked: usize,
     /// When the last of them were asked for.
     pub(super) asked_at: Duration,
-    /// Open messages of this entry.
+    /// Open messages of this entry whose work has not ended.
     pub(super) here: usize,
+    /// Those whose work has ended and of which the server is to be told that, or has not confirmed it.
+    pub(super) ending: usize,
     /// Until when it asks for nothing: this node could not take a message. Else the next one would come at once, and so on.
     pub(super) paused_until: Option<Duration>,
 }
@@ -83,6 +85,8 @@ pub(super) struct OpenMessage {
     pub(super) attempt: Option<MessageAttempt>,
     /// Whether its final record says `interrupted`.
     pub(super) is_interrupted: bool,
+    /// Whether it has a final record, perhaps not on the disk yet.
+    pub(super) has_ended: bool,
     /// Where its end is published.
     pub(super) targets: EndTargets,
     /// How far its end is published.
@@ -132,6 +136,16 @@ pub(super) enum KnownClaim {
     Written(ClaimRecord, u64),
     /// It has to be read.
     Unknown,
+}
+
+/// What a message takes of its entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TakenPlace {
+    /// One of the places for work.
+    Work,
+    /// One of the places for ends.
+    End,
+    Nothing,
 }
 
 /// Whether the address of a message still means that message.
@@ -193,9 +207,9 @@ pub(super) enum Question {
     /// The claim on a message of this node, with its key, is written like this.
     WriteClaim((InvocationId, ClaimPurpose, Arc<str>), Box<ClaimRecord>),
     ReadClaim(InvocationId, ClaimPurpose),
-    /// The claim with this key, on a message that was given back, is read.
-    ReadForsaken(Arc<str>),
-    EndForsaken(Arc<str>),
+    /// The claim with this key, on a message that was given back as this invocation, is read.
+    ReadForsaken(Arc<str>, InvocationId),
+    EndForsaken(Arc<str>, InvocationId),
     /// The message of a stream is read in whose place a message is to be ended.
     PlaceOfEnd(InvocationId),
     /// The same, of a message for which a sign of life is due; with the time at which the connection began.
@@ -233,8 +247,20 @@ impl EntryBook {
             asked: 0,
             asked_at: Duration::ZERO,
             here: 0,
+            ending: 0,
             paused_until: None,
         }
+    }
+
+    /// Moves a message from one place to another one.
+    pub(super) fn moves(&mut self, from: TakenPlace, to: TakenPlace) {
+        let mut count = |place, add: fn(usize, usize) -> usize| match place {
+            TakenPlace::Work => self.here = add(self.here, 1),
+            TakenPlace::End => self.ending = add(self.ending, 1),
+            TakenPlace::Nothing => {}
+        };
+        count(from, usize::saturating_sub);
+        count(to, usize::saturating_add);
     }
 }
 
@@ -255,6 +281,7 @@ impl OpenMessage {
             adopts: None,
             attempt: None,
             is_interrupted: false,
+            has_ended: false,
             targets: EndTargets::default(),
             outcome: EndOutcome::default(),
             term: None,
@@ -277,10 +304,21 @@ impl OpenMessage {
         }
     }
 
-    /// Says whether it takes one of the places of its entry. An ended, acknowledged message waits only until its end is published.
-    /// An ended message whose acknowledgement the server does not answer must not hold up a delivery that it would answer.
+    /// Returns which of the places of its entry it takes. The next message need not wait until the server is told of the end of this
+    /// one. An ended, acknowledged message waits only until its end is published. An ended message whose acknowledgement the server
+    /// does not answer must not hold up a delivery that it would answer.
+    pub(super) fn place(&self) -> TakenPlace {
+        match self.is_ending() {
+            true if self.mark.is_accepted || self.is_unanswered => TakenPlace::Nothing,
+            true => TakenPlace::End,
+            false if self.has_ended => TakenPlace::End,
+            false => TakenPlace::Work,
+        }
+    }
+
+    /// Says whether it takes one of the places of its entry.
     pub(super) fn takes_place(&self) -> bool {
-        !(self.is_ending() && (self.mark.is_accepted || self.is_unanswered))
+        self.place() != TakenPlace::Nothing
     }
 
     /// Says whether the server gets signs of life for it. The server waits for none of a message that it has forgotten. If nobody
@@ -288,6 +326,11 @@ impl OpenMessage {
     pub(super) fn signals(&self) -> bool {
         let is_over = self.mark.is_accepted || (self.is_ending() && self.is_unanswered);
         !is_over && self.address != KnownAddress::Gone
+    }
+
+    /// Says whether it waits for an attempt: none runs, and it has no end.
+    pub(super) fn waits(&self) -> bool {
+        self.attempt.is_none() && !self.has_ended && !self.is_ending()
     }
 
     /// Says whether its final record is on the disk.

@@ -50,6 +50,7 @@ impl Messages {
         match connect {
             Ok(connect) => self.connect(connect),
             Err(why) if !self.connection.is_connected() => self.connection.down(now, why),
+            // The connection that stands goes on with the settings that it has.
             Err(_) => {}
         }
         self.out.push(MessageEffect::Changed);

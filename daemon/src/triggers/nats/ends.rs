@@ -4,6 +4,7 @@
 use super::beats::ms;
 use super::books::{
     ClaimPurpose, KnownAddress, KnownClaim, MessageAttempt, MessageCounters, MessageStage, OpenMessage, Question,
+    TakenPlace,
 };
 use super::fact::SettleFailed;
 use super::outgoing::EndOutcome;
@@ -84,7 +85,9 @@ impl Messages {
             return;
         };
         if record.state.is_final() {
-            message.is_interrupted = record.state == RunState::Interrupted;
+            let before = message.place();
+            (message.is_interrupted, message.has_ended) = (record.state == RunState::Interrupted, true);
+            self.count_place(record.id, before);
         } else {
             // Its claim may promise an end that comes before that attempt.
             message.signal_at = Duration::ZERO;
@@ -95,13 +98,11 @@ impl Messages {
     /// Handles that the final record is on the disk.
     pub(crate) fn ended(&mut self, now: Now, id: InvocationId) {
         let Some(message) = self.open.get_mut(&id) else { return };
-        let frees_place = message.mark.is_accepted && !message.is_ending();
+        let before = message.place();
         // The supervisor's claim that was on its way is answered when its own answer comes.
         message.stage = MessageStage::Ending;
         message.again_at = Some(now.mono);
-        if frees_place {
-            self.free_place(id);
-        }
+        self.count_place(id, before);
         self.go_on(now, id);
     }
 
@@ -193,7 +194,7 @@ impl Messages {
             // A consumer that was made again answers nothing about a message that it has not delivered. When it does, the message is
             // known here, and its new address is answered. Until then the row stays, and takes no place.
             Err(SettleFailed::Timeout) if !is_forgotten => {
-                let frees_place = message.takes_place();
+                let before = message.place();
                 let pause = if message.is_unanswered { LATER } else { AGAIN };
                 if message.is_unanswered && matches!(message.outcome, EndOutcome::Later) {
                     // A result that is still to be published does not wait for the acknowledgement.
@@ -201,9 +202,7 @@ impl Messages {
                 }
                 message.is_unanswered = true;
                 message.again_at = Some(now.mono.saturating_add(pause));
-                if frees_place && !message.takes_place() {
-                    self.free_place(id);
-                }
+                self.count_place(id, before);
                 self.schedule(id);
             }
             // The consumer is gone, and its deliveries with it. If it comes back, the message is known here.
@@ -221,11 +220,11 @@ impl Messages {
     /// Removes a message from the books.
     pub(super) fn forget(&mut self, id: InvocationId) -> Option<OpenMessage> {
         self.lease.ended(id);
-        if self.open.get(&id)?.takes_place() {
-            self.free_place(id);
-        }
-        self.has_new_room = true;
         let message = self.open.remove(&id)?;
+        self.has_new_room = true;
+        if let Some(entry) = message.entry.and_then(|number| self.entries.get_mut(&number)) {
+            entry.moves(message.place(), TakenPlace::Nothing);
+        }
         let key = (message.function.clone(), Arc::clone(&message.mark.key));
         // A later message may have the key by now.
         if self.keys.get(&key) == Some(&id) {

@@ -2,7 +2,7 @@
 //! function are one entry. Each has a number, which stays the same as long as its rules do. Entries of functions that take no
 //! messages are known, but the thread does not hear of them: it makes no consumer for them.
 
-use super::books::{EntryBook, FunctionBook, OpenMessage};
+use super::books::{EntryBook, FunctionBook, TakenPlace};
 use super::request::{NatsEntry, NatsRequest};
 use super::wanted::WantedMessages;
 use super::{MessageEffect, Messages};
@@ -113,11 +113,12 @@ impl Messages {
             }
         }
         for number in numbers {
-            let is_here = |message: &&OpenMessage| message.entry == Some(number) && message.takes_place();
-            let here = self.open.values().filter(is_here);
-            let here = here.count();
-            if let Some(entry) = self.entries.get_mut(&number) {
-                entry.here = here;
+            let Some(entry) = self.entries.get_mut(&number) else {
+                continue;
+            };
+            (entry.here, entry.ending) = (0, 0);
+            for message in self.open.values().filter(|message| message.entry == Some(number)) {
+                entry.moves(TakenPlace::Nothing, message.place());
             }
         }
     }

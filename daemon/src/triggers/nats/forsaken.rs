@@ -10,6 +10,11 @@ use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How soon a claim is looked for again that could not be read or ended, or that a request may still write whose answer is lost.
+/// Without a connection, the next one looks.
+const AGAIN: Duration = Duration::from_mins(1);
 
 /// Returns the claim that another node takes over at once, without an attempt that counts as interrupted: nothing of the last one
 /// has begun. A claim that was only taken over counts none of this node.
@@ -31,7 +36,7 @@ impl Messages {
         match &message.claim {
             KnownClaim::Written(claim, revision) => self.let_go(now, (key, id), (claim, *revision)),
             // A message that is acknowledged at its beginning has no claim.
-            KnownClaim::Unknown if !message.mark.is_accepted => self.forsake(key, id),
+            KnownClaim::Unknown if !message.mark.is_accepted => self.look_for(key, id),
             KnownClaim::Unknown | KnownClaim::None => {}
         }
     }
@@ -43,65 +48,81 @@ impl Messages {
         (key, id): (Arc<str>, InvocationId),
         (claim, revision): (&ClaimRecord, u64),
     ) {
-        self.forsaken.insert(Arc::clone(&key), id);
+        self.forsaken.entry((Arc::clone(&key), id)).or_default();
         let value = given_back(claim, now.unix_ms).bytes();
-        let question = Question::EndForsaken(Arc::clone(&key));
+        let question = Question::EndForsaken(Arc::clone(&key), id);
         self.ask_to_write(question, key, value, Some(revision));
     }
 
+    /// Ends the claim that a request may have written whose answer is lost.
+    pub(super) fn forsake(&mut self, now: Now, key: Arc<str>, id: InvocationId) {
+        let settled_at = now.mono.saturating_add(AGAIN);
+        self.forsaken.insert((Arc::clone(&key), id), settled_at);
+        self.look_for(key, id);
+    }
+
     /// Reads the claim on a message that was given back. Without a connection, the next one asks.
-    pub(super) fn forsake(&mut self, key: Arc<str>, id: InvocationId) {
-        self.forsaken.insert(Arc::clone(&key), id);
+    fn look_for(&mut self, key: Arc<str>, id: InvocationId) {
+        self.forsaken.entry((Arc::clone(&key), id)).or_default();
         if self.connection.is_ready() {
-            self.ask_for_key(Question::ReadForsaken(Arc::clone(&key)), key);
+            self.ask_for_key(Question::ReadForsaken(Arc::clone(&key), id), key);
         }
     }
 
     /// Reads the claims that were to be ended, and of which the register has not said that they are.
     pub(super) fn ask_for_forsaken(&mut self) {
-        for (key, id) in self.forsaken.clone() {
-            self.forsake(key, id);
+        for (key, id) in self.forsaken.clone().into_keys() {
+            self.look_for(key, id);
         }
     }
 
     /// Takes the answer to the question for the claim on a message that was given back.
-    pub(super) fn forsaken_is_read(&mut self, now: Now, key: Arc<str>, result: KeyAnswer) {
-        let (Some(id), Ok(found), Some(node)) = (self.forsaken.get(&key).copied(), result, &self.node) else {
+    pub(super) fn forsaken_is_read(&mut self, now: Now, forsaken: (Arc<str>, InvocationId), result: KeyAnswer) {
+        let (Ok(found), Some(node)) = (result, &self.node) else {
+            return self.look_again(now);
+        };
+        let Some(settled_at) = self.forsaken.get(&forsaken).copied() else {
             return;
         };
         if matches!(self.node_key, NodeKey::Foreign(_)) {
             return; // a copy of this machine has the name, and may run it
         }
-        match found_claim(found.as_ref(), (&node.name, id)) {
-            FoundClaim::Own(claim, revision) if !claim.is_final() => self.let_go(now, (key, id), (&claim, revision)),
+        match found_claim(found.as_ref(), (&node.name, forsaken.1)) {
+            FoundClaim::Own(claim, revision) if !claim.is_final() => self.let_go(now, forsaken, (&claim, revision)),
+            _ if now.mono < settled_at => self.look_again(now),
             FoundClaim::Own(..) | FoundClaim::Absent | FoundClaim::Other(_) | FoundClaim::Unreadable(_) => {
-                self.forsaken.remove(&key);
+                self.forsaken.remove(&forsaken);
             }
         }
     }
 
     /// Takes the answer to the end of such a claim.
-    pub(super) fn forsaken_is_ended(&mut self, key: Arc<str>, result: &WriteAnswer) {
+    pub(super) fn forsaken_is_ended(&mut self, now: Now, (key, id): (Arc<str>, InvocationId), result: &WriteAnswer) {
         match result {
             Ok(_) => {
-                self.forsaken.remove(&key);
+                self.forsaken.remove(&(key, id));
             }
-            // A write of this node came between, or another node has taken the message over.
+            // A write of this node came between, or another node has taken the message over. A request that was sent twice has
+            // ended the claim already.
             Err(WriteRefused::Conflict) => {
-                if let Some(id) = self.forsaken.get(&key).copied() {
-                    self.forsake(key, id);
+                if self.forsaken.contains_key(&(Arc::clone(&key), id)) {
+                    self.look_for(key, id);
                 }
             }
-            // The next connection asks, or the next time when messages are forgotten.
-            Err(WriteRefused::Refused(_) | WriteRefused::Unknown(_)) => {}
+            Err(WriteRefused::Refused(_) | WriteRefused::Unknown(_)) => self.look_again(now),
         }
+    }
+
+    /// Has the claims looked for soon, with all that is looked at when messages are forgotten.
+    fn look_again(&mut self, now: Now) {
+        self.forget_at = self.forget_at.min(now.mono.saturating_add(AGAIN));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::request::{KeyWrite, NatsRequest};
-    use super::super::tests::{at, claim, found, open_message, sent, server, up, wrote_claim};
+    use super::super::tests::{at, claim, found, messages, open_message, sent, server, up, wrote_claim};
     use super::*;
 
     const ID: InvocationId = InvocationId(1);
@@ -116,14 +137,36 @@ mod tests {
         );
     }
 
-    /// Returns the number of the request that reads the claim.
-    fn read(messages: &mut Messages) -> u64 {
+    /// Returns the numbers of the requests that read the claim.
+    fn reads(messages: &mut Messages) -> Vec<u64> {
         let requests = sent(messages).into_iter();
-        let mut reads = requests.filter_map(|request| match request {
+        let reads = requests.filter_map(|request| match request {
             NatsRequest::Read { number, key } if &*key == "claims.7" => Some(number),
             _ => None,
         });
-        reads.next().expect("the claim is read")
+        reads.collect()
+    }
+
+    fn read(messages: &mut Messages) -> u64 {
+        reads(messages).first().copied().expect("the claim is read")
+    }
+
+    /// The message came twice, each time this node took it over and lost the answer, and only the first of these writes was done.
+    #[test]
+    fn a_later_delivery_does_not_hide_the_claim_of_an_earlier_one() {
+        let mut messages = messages();
+        for id in [ID, InvocationId(2)] {
+            messages.look_for("claims.7".into(), id);
+        }
+        messages.connected(at(3), server());
+        let numbers = reads(&mut messages);
+        assert_eq!(numbers.len(), 2);
+        for number in numbers {
+            messages.read(at(3), number, Ok(Some(found(&claim("vm1", ID), 4))));
+        }
+        let (number, _) = wrote_claim(&mut messages, Some(4));
+        messages.written(at(3), number, Ok(5));
+        assert!(messages.forsaken.is_empty());
     }
 
     #[test]
@@ -162,5 +205,56 @@ mod tests {
         let number = read(&mut messages);
         messages.read(at(1), number, Ok(Some(found(&claim("vm2", InvocationId(2)), 5))));
         assert!(sent(&mut messages).is_empty() && messages.forsaken.is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_is_written_after_it_was_looked_for_is_ended() {
+        let mut messages = messages();
+        up(&mut messages);
+        messages.forget_at = at(600).mono;
+        messages.forsake(at(1), "claims.7".into(), ID);
+        let number = read(&mut messages);
+        messages.read(at(2), number, Ok(None));
+        messages.beat(at(61));
+        assert!(reads(&mut messages).is_empty());
+        messages.beat(at(62));
+        let number = read(&mut messages);
+        messages.read(at(62), number, Ok(Some(found(&claim("vm1", ID), 4))));
+        let (number, _) = wrote_claim(&mut messages, Some(4));
+        messages.written(at(62), number, Ok(5));
+        // If none comes, that is all.
+        messages.forsake(at(70), "claims.7".into(), ID);
+        let number = read(&mut messages);
+        messages.read(at(130), number, Ok(None));
+        assert!(messages.forsaken.is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_cannot_be_ended_is_looked_for_again_soon() {
+        for refused in [
+            WriteRefused::Refused("full".to_owned()),
+            WriteRefused::Unknown("away".to_owned()),
+        ] {
+            let mut messages = open_message(ID);
+            up(&mut messages);
+            messages.forget_at = at(600).mono;
+            messages.open.get_mut(&ID).unwrap().claim = KnownClaim::Written(claim("vm1", ID), 3);
+            messages.withdrawn(at(1), ID);
+            let requests = sent(&mut messages);
+            let [NatsRequest::Write(KeyWrite { number, .. }), NatsRequest::Signal { .. }] = requests[..] else {
+                panic!("its claim is ended");
+            };
+            messages.written(at(1), number, Err(refused));
+            messages.beat(at(60));
+            assert!(reads(&mut messages).is_empty());
+            messages.beat(at(61));
+            let number = read(&mut messages);
+            // The first request was done: it is done once more.
+            let free = given_back(&claim("vm1", ID), 1000);
+            messages.read(at(61), number, Ok(Some(found(&free, 4))));
+            let (number, _) = wrote_claim(&mut messages, Some(4));
+            messages.written(at(61), number, Ok(5));
+            assert!(messages.forsaken.is_empty());
+        }
     }
 }

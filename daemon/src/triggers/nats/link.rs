@@ -19,7 +19,7 @@ const FACTS_MAX: usize = 1024;
 /// Hands requests to the thread.
 pub(crate) struct NatsLink {
     /// Unbounded: the main loop must not wait for a server. Each request belongs to a message that this node has, whose
-    /// number `max_in_flight` bounds, or to one publication that a caller waits for.
+    /// number twice `max_in_flight` bounds, or to one publication that a caller waits for.
     requests: UnboundedSender<NatsRequest>,
     thread: Option<JoinHandle<()>>,
     /// Whether a test or a simulation takes the requests, in place of a thread.

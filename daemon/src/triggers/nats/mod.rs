@@ -175,8 +175,9 @@ pub(crate) struct Messages {
     open: BTreeMap<InvocationId, OpenMessage>,
     /// The same messages by the keys of their claims.
     keys: BTreeMap<(FunctionName, Arc<str>), InvocationId>,
-    /// Messages that were given back and whose claims may still say that this node has them: the keys, with their invocations.
-    forsaken: BTreeMap<Arc<str>, InvocationId>,
+    /// Messages that were given back and whose claims may still say that this node has them: the keys, with their invocations, and
+    /// from when on no earlier request writes such a claim any more.
+    forsaken: BTreeMap<(Arc<str>, InvocationId), Duration>,
     /// When each open message is looked at, by the monotonic clock.
     due: BTreeSet<(Duration, InvocationId)>,
     /// Why the end of a message could not be published last, of each function.
@@ -191,7 +192,7 @@ pub(crate) struct Messages {
     elsewhere: BTreeMap<(FunctionName, u64), SeenClaim>,
     /// The last claim that this fnd could not read, and when.
     bad_claim: Option<(String, Duration)>,
-    /// When messages are forgotten next.
+    /// When messages are forgotten next, and the claims looked for of messages that were given back.
     forget_at: Duration,
     /// Messages that were done since the last time.
     closed: usize,
@@ -273,6 +274,7 @@ impl Messages {
             (Question::PublishEnd(id), NatsAnswer::Published(result)) => {
                 self.end_is_published(now, id, &result.map(drop));
             }
+            // The thread never answers a question with an answer of another kind.
             _ => {}
         }
     }
@@ -283,8 +285,9 @@ impl Messages {
             Question::HolderOfDelivery(delivery, asked) => self.holder_of_delivery(now, (delivery, asked), result),
             Question::SearchClaim(search, key) => self.searched_claim_is_read(now, (search, key), result),
             Question::ReadClaim(id, purpose) => self.claim_is_read(now, (id, purpose), result),
-            Question::ReadForsaken(key) => self.forsaken_is_read(now, key, result),
+            Question::ReadForsaken(key, id) => self.forsaken_is_read(now, (key, id), result),
             Question::ReadNode(asked) => self.node_is_read(now, asked, result),
+            // No other question is answered with the value of a key.
             _ => {}
         }
     }
@@ -293,9 +296,10 @@ impl Messages {
         match question {
             Question::TakeOver(delivery, both) => self.taken_over(now, delivery, *both, &result),
             Question::WriteClaim(claim, wanted) => self.claim_is_written(now, claim, *wanted, result),
-            Question::EndForsaken(key) => self.forsaken_is_ended(key, &result),
+            Question::EndForsaken(key, id) => self.forsaken_is_ended(now, (key, id), &result),
             Question::Renew(sent) => self.node_is_written(now, sent, &result),
             Question::Release(released, seen, answer) => self.claim_is_ended(released, seen, (answer, result)),
+            // No other question writes a key.
             _ => {}
         }
     }

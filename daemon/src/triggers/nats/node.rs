@@ -61,6 +61,8 @@ pub(super) struct NameBook {
     before: Option<Option<u64>>,
     /// Since when the key is this process's.
     since: Option<Duration>,
+    /// Whether another fnd had the key when it was read last.
+    pub(super) is_taken: bool,
 }
 
 impl NameBook {
@@ -73,7 +75,7 @@ impl NameBook {
 
     /// The node gets another name or bucket, or none.
     pub(super) fn is_given_up(&mut self) {
-        (self.before, self.since) = (None, None);
+        (self.before, self.since, self.is_taken) = (None, None, false);
     }
 
     /// Takes the record of the key. Returns whether it is this node's. A machine that is a copy of this one has written it if its
@@ -191,6 +193,7 @@ impl Messages {
                 }
             }
         };
+        self.name.is_taken = matches!(self.node_key, NodeKey::Foreign(_));
         self.out.push(MessageEffect::Changed);
         self.renew(now);
     }

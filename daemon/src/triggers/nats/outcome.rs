@@ -2,7 +2,7 @@
 //! the next fnd publishes it once more, with the same `Nats-Msg-Id`. Where nobody takes it, the message ends all the same, and its row
 //! in the ledger remembers that something is to be published.
 
-use super::books::{ClaimPurpose, KnownClaim, Question};
+use super::books::{ClaimPurpose, KnownClaim, Question, TakenPlace};
 use super::outgoing::{EndOutcome, EndTargets, EndedInvocation, outgoing};
 use super::request::NatsRequest;
 use super::{MessageEffect, Messages};
@@ -173,22 +173,20 @@ impl Messages {
             return false;
         };
         // From here on it is like one that was acknowledged at its beginning.
-        let frees_place = message.takes_place();
+        let before = message.place();
         message.mark.is_accepted = true;
         (message.outcome, message.again_at) = (EndOutcome::Unread, Some(now.mono.saturating_add(LATER)));
-        if frees_place {
-            self.free_place(id);
-        }
+        self.count_place(id, before);
         self.schedule(id);
         true
     }
 
-    /// Frees the place of a message that has ended and is acknowledged.
-    pub(super) fn free_place(&mut self, id: InvocationId) {
+    /// Counts a message in the place that it takes now, instead of the one that it took before.
+    pub(super) fn count_place(&mut self, id: InvocationId, before: TakenPlace) {
         self.has_new_room = true;
-        let entry = self.open.get(&id).and_then(|message| message.entry);
-        if let Some(entry) = entry.and_then(|number| self.entries.get_mut(&number)) {
-            entry.here = entry.here.saturating_sub(1);
+        let Some(message) = self.open.get(&id) else { return };
+        if let Some(entry) = message.entry.and_then(|number| self.entries.get_mut(&number)) {
+            entry.moves(before, message.place());
         }
     }
 }

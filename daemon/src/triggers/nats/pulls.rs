@@ -168,13 +168,16 @@ impl Messages {
             true => self.may_claim(),
             false => self.connection.is_connected() && self.node_problem().is_none(),
         };
+        let most = usize::try_from(rules.max_in_flight).unwrap_or(usize::MAX);
         EntryLoad {
-            most: usize::try_from(rules.max_in_flight).unwrap_or(usize::MAX),
+            most,
             here: entry.here + pending,
             asked: entry.asked,
             can_ask: is_safe
                 && is_ready
                 && entry.paused_until.is_none()
+                // A server that confirms ends more slowly than work ends gets no more of it.
+                && entry.ending < most
                 && matches!(entry.state, Some(EntryState::Ready { .. })),
             is_ahead: !rules.claims(),
         }

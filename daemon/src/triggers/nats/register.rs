@@ -333,15 +333,16 @@ impl Messages {
         wanted: &ClaimRecord,
         result: &WriteAnswer,
     ) {
-        if purpose != ClaimPurpose::Begin {
-            return;
-        }
         match result {
+            // The claim of work that has ended stays.
+            _ if purpose == ClaimPurpose::End => {}
             Ok(revision) => self.let_go(now, (key, id), (wanted, *revision)),
-            Err(WriteRefused::Unknown(_)) => self.forsake(key, id),
-            Err(WriteRefused::Conflict | WriteRefused::Refused(_)) => {}
+            // A conflict may be that with an earlier write of this node, whose answer was lost.
+            Err(WriteRefused::Unknown(_) | WriteRefused::Conflict) => self.forsake(now, key, id),
+            // Nothing was written, so no other node sees a claim of this one.
+            Err(WriteRefused::Refused(_)) => {}
         }
-        self.put_off(id, PUT_OFF);
+        self.put_off_attempt((id, purpose), PUT_OFF);
     }
 }
 

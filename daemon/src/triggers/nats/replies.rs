@@ -213,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_no_input_is_answered_with_422() {
+        let mut messages = service();
+        let bad = RequestedMessage {
+            headers: vec![("ce-id".to_owned(), "7".to_owned())],
+            ..request("[1, 2]")
+        };
+        messages.requested(at(5), bad, ID);
+        let effects = messages.take_effects();
+        let [MessageEffect::Send(NatsRequest::Answer(answer))] = &effects[..] else {
+            panic!("it is answered");
+        };
+        assert_eq!(answer.headers[2].1, "422");
+    }
+
+    #[test]
     fn a_failure_has_the_headers_of_a_service() {
         let skipped = Answer::Rejected(Rejection::Skipped {
             skip: Skip::QueueFull,

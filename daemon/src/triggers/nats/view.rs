@@ -129,7 +129,7 @@ fn state_of(takes_work: bool, is_ready: bool, entry: &EntryBook) -> (NatsState, 
         return (NatsState::Paused, problem.or(until));
     }
     let state = match entry.asked {
-        // It asks for nothing: it has its most, or its function has no free place.
+        // It asks for nothing: it has its most, the server confirms ends too slowly, or its function has no free place.
         0 => NatsState::Full,
         _ => NatsState::Consuming,
     };

@@ -52,7 +52,7 @@ pub fn adoption_record(bytes: &[u8]) {
             unix_ms: 1_800_000_000_000,
         };
         let mut actions = Vec::new();
-        supervisor.handle(now, Event::Restored(restored), &mut actions);
+        supervisor.handle(now, Event::Restored(Box::new(restored)), &mut actions);
         supervisor.handle(now, Event::Scanned { whole: true }, &mut actions);
         let _ = (supervisor.script_record(worker), supervisor.member_record(worker));
         for _ in 0..20 {

@@ -71,6 +71,7 @@ pub(super) fn uncalled(text: &str) -> Option<Uncalled> {
             Some(name) if !decorated && kubeless::is_list(code.get(position..)?, "") => {
                 of_kubeless = Some((position, line, name));
             }
+            // Other functions may stand beside the handler.
             Some(_) => {}
             None if only_defines(line) => {}
             None => return None,

@@ -21,7 +21,7 @@ keys! {
         create: bool = Bool, default false, example true;
         /// The name of the consumer. All nodes that use the same name share its messages. Default: `fnd-` and the name of the function, in which `_` stands for `/`.
         consumer: Option<String> = Text(TextKind::Grammar(&nats::STREAM)), example "order-workers";
-        /// Number of messages that this node has at once. Default: `pool.max` times `pool.concurrency`.
+        /// Number of messages that this node works on at once, also those that wait for a retry. Default: `pool.max` times `pool.concurrency`.
         max_in_flight: Option<u32> = Whole(1..=100_000), example 16;
         /// When a message is acknowledged: once its run has ended (`done`), or once it is in the history of this node (`accept`). After `accept` no other node gets it, whatever becomes of this one.
         ack: AckMode = Word(AckMode::WORDS), default "done", example "accept";

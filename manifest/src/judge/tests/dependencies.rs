@@ -336,6 +336,24 @@ fn a_function_has_settings_of_its_own_for_its_build() {
     assert!(build.is_none() && problems[0].contains("not-trusted"), "{problems:?}");
 }
 
+#[test]
+fn a_build_gets_no_variable_that_fnd_sets_itself() {
+    let expected = ["2:23 reserved: the variable `FND_OFFLINE` is set by fnd itself"];
+    let own = "[build]\nenv = { FND_OFFLINE = \"\", FNDX = \"1\" }\n";
+    let defaults = "[defaults.build]\nenv = { FND_OFFLINE = \"\" }\n";
+    for (settings, manifest) in [("", own), (defaults, "")] {
+        let judged = judge(settings).function(&single(file("/f/x.py", SCRIPT), Some(manifest)));
+        assert!(
+            judged.build.is_none() && judged.plan.is_none(),
+            "{settings:?} {manifest:?}"
+        );
+        assert_eq!(reported(&judged.verdict.diagnostics), expected);
+    }
+    let problems = crate::settings::resolve::configuration([("fnd.toml", own.as_bytes())]).unwrap_err();
+    assert_eq!(reported(&problems), expected);
+    assert_eq!(problems[0].help.as_deref(), Some("use another name"));
+}
+
 /// Returns a list as it is found in code, with the file that says what stands for its items.
 fn imported(items: &[&str], file: Option<&str>) -> serde_json::Value {
     serde_json::json!({ "list": items, "file": file, "language": null })

@@ -24,6 +24,11 @@ fn with(keys: &str) -> String {
 fn an_entry_needs_a_server_and_a_stream() {
     check(NODE, ENTRY, &[]);
     check(
+        "[events]\nnats = { servers = [\"tls://n1:4222\", \"n2\"] }\n",
+        ENTRY,
+        &[],
+    );
+    check(
         "",
         ENTRY,
         &["2:11 impossible: `[[nats]]` needs a server, and fnd.toml has no `[events.nats]`"],
@@ -41,6 +46,16 @@ fn an_entry_needs_a_server_and_a_stream() {
              nodes goes",
         ],
     );
+}
+
+#[test]
+fn a_subject_that_is_none_is_refused_where_it_is_written() {
+    for subject in ["a..b", "a b", "a.>.b", "$JS.API.>"] {
+        let manifest = ENTRY.replace("orders.>", subject);
+        let judged = judge(NODE).function(&single(file("/f/x.sh", b"echo\n"), Some(&manifest)));
+        let lines = reported(&judged.verdict.diagnostics);
+        assert!(judged.plan.is_none() && lines[0].starts_with("2:11 "), "{lines:?}");
+    }
 }
 
 #[test]

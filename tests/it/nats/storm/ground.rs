@@ -2,7 +2,7 @@
 
 use crate::nats::journal::{now_ns, numbered_code};
 use crate::nats::several::{node_behind, take_away};
-use crate::nats::{self, ENTRY};
+use crate::nats::{self, CONSUMER, ENTRY, STREAM};
 use fastrand::Rng;
 use fnd_tests::Fnd;
 use fnd_tests::nats::{Forwarder, NatsServer};
@@ -24,6 +24,8 @@ pub(super) enum Event {
     KillSpawner,
     KillBoth,
     KillServer,
+    /// The consumer is deleted, and with it everything that the server knows about deliveries. A node makes it again.
+    DeleteConsumer,
     /// The link is cut, with what is on its way.
     Cut,
     /// Nothing comes through the link, and nobody is told.
@@ -34,7 +36,7 @@ pub(super) enum Event {
     Stop,
 }
 
-const KINDS: [Event; 12] = [
+const KINDS: [Event; 13] = [
     Event::KillFnd,
     Event::KillFnd,
     Event::KillSpawner,
@@ -43,6 +45,7 @@ const KINDS: [Event; 12] = [
     Event::KillBoth,
     Event::KillBoth,
     Event::KillServer,
+    Event::DeleteConsumer,
     Event::Cut,
     Event::Stall,
     Event::Slow,
@@ -57,7 +60,7 @@ impl Event {
     pub(super) fn is_kill(self) -> bool {
         match self {
             Self::KillFnd | Self::KillSpawner | Self::KillBoth | Self::KillServer => true,
-            Self::Cut | Self::Stall | Self::Slow | Self::Stop => false,
+            Self::DeleteConsumer | Self::Cut | Self::Stall | Self::Slow | Self::Stop => false,
         }
     }
 
@@ -67,6 +70,7 @@ impl Event {
             Self::KillSpawner => "spawner killed",
             Self::KillBoth => "both killed",
             Self::KillServer => "server killed",
+            Self::DeleteConsumer => "consumer deleted",
             Self::Cut => "link cut",
             Self::Stall => "link stalled",
             Self::Slow => "link slow",
@@ -118,12 +122,16 @@ impl Ground {
         }
     }
 
-    /// Lets something happen to the server, or to a node at random. Returns what; nothing if the node is broken already.
+    /// Lets something happen to the server, or to a node at random. Returns what; nothing if the node is broken, or the consumer
+    /// gone, already.
     #[track_caller]
     pub(super) fn happen(&mut self, event: Event, random: &mut Rng) -> Option<&'static str> {
         if event == Event::KillServer {
             self.kill_server();
             return Some(event.name());
+        }
+        if event == Event::DeleteConsumer {
+            return self.delete_consumer().then(|| event.name());
         }
         let index = random.usize(..NAMES.len());
         if self.nodes[index].broken.is_some() {
@@ -139,6 +147,17 @@ impl Ground {
     pub(super) fn kill_server(&mut self) {
         self.server.kill();
         self.server.launch();
+    }
+
+    /// Deletes the consumer; returns whether there was one.
+    #[track_caller]
+    fn delete_consumer(&self) -> bool {
+        let client = self.server.client();
+        let is_there = client.consumer(STREAM, CONSUMER).is_some();
+        if is_there {
+            client.delete_consumer(STREAM, CONSUMER);
+        }
+        is_there
     }
 
     /// Lets something happen to a node, which is mended after this time.
@@ -158,7 +177,7 @@ impl Ground {
             Event::Stall => node.link.stall(),
             Event::Slow => node.link.delay(Duration::from_millis(random.u64(20..1500))),
             Event::Stop => node.fnd.signal(Signal::SIGSTOP),
-            Event::KillServer => {}
+            Event::KillServer | Event::DeleteConsumer => {}
         }
         node.broken = Some((event, fnd_tests::now() + away));
     }
@@ -202,7 +221,7 @@ impl Node {
             Some(Event::KillFnd | Event::KillSpawner | Event::KillBoth) => self.fnd.launch(),
             Some(Event::Cut | Event::Stall | Event::Slow) => self.link.mend(),
             Some(Event::Stop) => self.fnd.signal(Signal::SIGCONT),
-            Some(Event::KillServer) | None => {}
+            Some(Event::KillServer | Event::DeleteConsumer) | None => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Three nodes on one stream, each with its own spawner, its own state and its own link to the server. Parts are killed at random
-//! under load, and links are cut, stalled and slow; then what the functions have written is compared with what the nodes say.
+//! under load, the consumer is deleted, and links are cut, stalled and slow; then what the functions have written is compared with
+//! what the nodes say.
 //!
 //! A seed chooses what happens, not how the machine orders it: `FND_NATS_SEED=N` makes the same choices again. `FND_NATS_KILLS=N`
 //! kills so often; a partition comes with about every second kill.
@@ -67,9 +68,11 @@ fn many_kills_and_partitions_of_three_nodes_lose_nothing_and_repeat_nothing() {
         "{happened:?} in {} s, {published} messages",
         begun.elapsed().as_secs()
     ));
-    ground.server.client().wait_acknowledged(STREAM, CONSUMER);
+    let client = ground.server.client();
+    client.wait_consumer(STREAM, CONSUMER);
+    client.wait_acknowledged(STREAM, CONSUMER);
     ground.wait_nothing_here();
-    assert_eq!(ground.server.client().messages(STREAM), 0, "seed {seed}");
+    assert_eq!(client.messages(STREAM), 0, "seed {seed}");
     let oracle = Oracle::read(&ground);
     let (interrupted, findings) = oracle.check(published, &ground);
     let shown: Vec<&String> = findings.iter().take(10).collect();

@@ -38,6 +38,18 @@ fn as_many_of_one_customer_go_on_as_may() {
     );
 }
 
+/// A message is asked for only if it could begin.
+#[test]
+fn what_waits_for_its_key_leaves_that_much_less_room_for_messages() {
+    let mut b = Bench::with(keyed(1));
+    let room = |b: &Bench| b.s.room_for_messages(&name("f")).map(|room| room.places);
+    assert_eq!(room(&b), Some(4));
+    ask(&mut b, 1, "a");
+    ask(&mut b, 2, "a");
+    ask(&mut b, 3, "a");
+    assert_eq!(room(&b), Some(1));
+}
+
 #[test]
 fn a_run_without_the_value_waits_for_none_and_holds_up_none() {
     let mut b = Bench::with(keyed(1));

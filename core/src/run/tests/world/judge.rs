@@ -157,6 +157,9 @@ impl World {
                 self.drained = true;
             }
             Action::Notice(Notice::Defect(text)) => panic!("{text}"),
+            Action::Dropped(id) => {
+                assert!(!self.ledger.contains_key(&id), "it is forgotten, and the ledger has it");
+            }
             Action::Notice(_)
             | Action::Status(_)
             | Action::Known(_)

@@ -78,7 +78,7 @@ impl World {
         );
         let ended = recorded.filter(|(id, attempt)| self.ledger.get(id).is_some_and(|entry| entry.has_end(*attempt)));
         let ended = ended.collect();
-        self.handle(Event::Restored(Restored {
+        self.handle(Event::Restored(Box::new(Restored {
             unfinished,
             adopted,
             members,
@@ -86,7 +86,7 @@ impl World {
             loaded: self.loaded.iter().cloned().collect(),
             disabled: self.disabled.iter().cloned().collect(),
             ..Restored::default()
-        }));
+        })));
         for n in 0..exits {
             self.exit(n, n, (false, false));
         }

@@ -147,12 +147,13 @@ fn form(secret: &str) -> CredentialForm<'_> {
 }
 
 fn with_credentials(options: ConnectOptions, secret: &str) -> io::Result<ConnectOptions> {
-    let secret = secret.trim();
-    Ok(match form(secret) {
+    let text = secret.trim();
+    Ok(match form(text) {
+        // The client finds the seed only if its last line has an end.
         CredentialForm::Creds => options.credentials(secret)?,
-        CredentialForm::Seed => options.nkey(secret.to_owned()),
+        CredentialForm::Seed => options.nkey(text.to_owned()),
         CredentialForm::User(user, password) => options.user_and_password(user.to_owned(), password.to_owned()),
-        CredentialForm::Token => options.token(secret.to_owned()),
+        CredentialForm::Token => options.token(text.to_owned()),
     })
 }
 
@@ -173,6 +174,14 @@ mod tests {
             form("-----BEGIN NATS USER JWT-----\neyJ0:\n------END NATS USER JWT------\n"),
             CredentialForm::Creds
         );
+    }
+
+    /// As other programs than `nsc` write one.
+    #[test]
+    fn a_file_of_credentials_may_end_with_its_seed() {
+        let creds = "-----BEGIN NATS USER JWT-----\neyJ0\n------END NATS USER JWT------\n-----BEGIN USER NKEY SEED-----\n\
+             SUANQDPB2RUOE4ETUA26CNX7FUKE5ZZKFCQIIW63OX225F2CO7UEXTM7ZY\n------END USER NKEY SEED------\n";
+        assert!(with_credentials(ConnectOptions::new(), creds).is_ok());
     }
 
     #[test]

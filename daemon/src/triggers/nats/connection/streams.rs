@@ -72,6 +72,7 @@ pub(super) async fn look(client: &Client, due: &DueLook, bucket: &ClaimBucket) -
     let found = stream_info(client, stream).await?;
     match (objects::stream_step(rules, found.as_ref()), &found) {
         (ObjectStep::Leave(why), _) => return Err(NotFound::Missing(why)),
+        // The stream is there, so it need not be made.
         (_, Some(_)) => {}
         (_, None) => {
             make_stream(client, objects::stream_request(rules, bucket.replicas), stream).await?;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::triggers::nats::books::MessageStage;
-use crate::triggers::nats::fact::FoundMessage;
+use crate::triggers::nats::fact::{FoundMessage, WriteRefused};
 use crate::triggers::nats::request::KeyWrite;
 use crate::triggers::nats::tests::{
     asked_for_key, at, claim, delivered, entry_is_ready, found, function, mark, sent, serving, wanted, wanted_entry,
@@ -146,17 +146,29 @@ fn a_row_that_nobody_has_is_deleted_so_that_the_next_delivery_is_accepted() {
     }
 }
 
-#[test]
-fn what_was_taken_over_and_cannot_be_stored_is_free_for_every_node() {
+/// Returns the part, which takes message 7 over, and the number of the request that writes the claim.
+fn taking_over() -> (Messages, u64) {
     let (mut messages, number) = with_delivery(2);
     messages.known(at(5), number, Ok(None));
     let number = asked_for_key(&mut messages);
     messages.read(at(6), number, Ok(Some(found(&claim("vm1", InvocationId(9)), 4))));
     let (number, _) = wrote_claim(&mut messages, Some(4));
-    messages.written(at(6), number, Ok(5));
-    messages.take_effects();
-    messages.stored(at(7), ID, false);
-    let requests = sent(&mut messages);
+    (messages, number)
+}
+
+/// Checks that a claim with one lost attempt is free for every node from second 7 on.
+#[track_caller]
+fn is_free(claim: &ClaimRecord) {
+    assert_eq!(
+        (claim.attempts, claim.lost, claim.limit),
+        (1, 1, ClaimLimit::Until(7000))
+    );
+}
+
+/// Checks that the claim of revision 5 is let go, and the message given back.
+#[track_caller]
+fn lets_go(messages: &mut Messages) {
+    let requests = sent(messages);
     let [
         NatsRequest::Write(KeyWrite {
             value,
@@ -168,8 +180,39 @@ fn what_was_taken_over_and_cannot_be_stored_is_free_for_every_node() {
     else {
         panic!("the claim is let go");
     };
-    let free = ClaimRecord::read(value).unwrap();
-    assert_eq!((free.attempts, free.lost, free.limit), (1, 1, ClaimLimit::Until(7000)));
+    is_free(&ClaimRecord::read(value).unwrap());
+}
+
+#[test]
+fn what_was_taken_over_and_cannot_be_stored_is_free_for_every_node() {
+    let (mut messages, number) = taking_over();
+    messages.written(at(6), number, Ok(5));
+    messages.take_effects();
+    messages.stored(at(7), ID, false);
+    lets_go(&mut messages);
+}
+
+#[test]
+fn what_was_taken_over_for_a_function_without_its_entry_is_free_for_every_node() {
+    let (mut messages, number) = taking_over();
+    messages.wants(&function("f"), None);
+    messages.take_effects();
+    messages.written(at(7), number, Ok(5));
+    lets_go(&mut messages);
+}
+
+#[test]
+fn a_takeover_of_which_the_answer_is_lost_is_let_go() {
+    let (mut messages, number) = taking_over();
+    messages.written(at(6), number, Err(WriteRefused::Unknown("away".to_owned())));
+    let requests = sent(&mut messages);
+    let [NatsRequest::Read { number, .. }, NatsRequest::Signal { .. }] = requests[..] else {
+        panic!("the claim is read, and the message given back");
+    };
+    let taken = claim("vm1", InvocationId(9)).taken_over(("vm1", 0), ID, 6000);
+    messages.read(at(7), number, Ok(Some(found(&taken, 5))));
+    let (_, free) = wrote_claim(&mut messages, Some(5));
+    is_free(&free);
 }
 
 #[test]

@@ -89,20 +89,23 @@ fn an_acknowledgement_that_nobody_answers_takes_no_place_and_is_repeated_as_long
     let [NatsRequest::Settle { number, .. }] = sent(&mut messages)[..] else {
         panic!("then the acknowledgement");
     };
-    let here = |messages: &Messages| messages.entries.values().map(|entry| entry.here).collect::<Vec<_>>();
-    assert_eq!(here(&messages), [1]);
+    let places = |messages: &Messages| {
+        let entries = messages.entries.values();
+        entries.map(|entry| (entry.here, entry.ending)).collect::<Vec<_>>()
+    };
+    assert_eq!(places(&messages), [(0, 1)]);
     messages.settled(at(7), number, &Err(SettleFailed::Timeout));
-    assert_eq!((here(&messages), messages.has(ID)), (vec![0], true));
+    assert_eq!((places(&messages), messages.has(ID)), (vec![(0, 0)], true));
     assert!(!messages.open[&ID].signals(), "another message may have its address");
     messages.go_on(at(12), ID);
     let number = told_again(&mut messages, 12);
     messages.settled(at(17), number, &Err(SettleFailed::Timeout));
-    assert_eq!((here(&messages), messages.has(ID)), (vec![0], true));
+    assert_eq!((places(&messages), messages.has(ID)), (vec![(0, 0)], true));
     assert_eq!(messages.open[&ID].again_at, Some(at(317).mono));
     messages.go_on(at(90_000), ID);
     let number = told_again(&mut messages, 90_000);
     messages.settled(at(90_000), number, &Err(SettleFailed::Timeout));
-    assert_eq!((here(&messages), messages.has(ID)), (vec![0], false));
+    assert_eq!((places(&messages), messages.has(ID)), (vec![(0, 0)], false));
 }
 
 #[test]

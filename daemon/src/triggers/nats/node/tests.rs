@@ -4,7 +4,9 @@ use super::super::fact::NatsFact;
 use super::super::request::{KeyWrite, NatsRequest};
 use super::super::tests::{at, claim, messages, open_message, sent, server, up, wanted_entry};
 use super::*;
-use fnd_wire::ids::InvocationId;
+use crate::triggers::nats::MessageAttempt;
+use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 
 const ID: InvocationId = InvocationId(1);
 
@@ -64,6 +66,53 @@ fn a_name_of_another_fnd_is_taken_when_that_one_is_silent() {
     );
     messages.node_is_read(at(61), at(61).mono, found(8, 0, 4));
     assert_eq!((writes(&mut messages), messages.node_problem()), (vec![Some(4)], None));
+}
+
+/// Else the server would never deliver it to anybody who may begin it.
+#[test]
+fn work_that_waits_is_left_to_others_while_another_fnd_has_the_name() {
+    let mut messages = open_message(ID);
+    up(&mut messages);
+    let begun = ClaimRecord {
+        limit: ClaimLimit::Until(35_000),
+        ..claim("vm1", ID)
+    };
+    let message = messages.open.get_mut(&ID).unwrap();
+    (message.claim, message.keep_at) = (KnownClaim::Written(begun, 3), at(3600).mono);
+    messages.schedule(ID);
+    messages.node_is_read(at(1), at(1).mono, found(8, 0, 3));
+    messages.beat(at(2));
+    assert!(sent(&mut messages).is_empty());
+    messages.beat(at(31));
+    assert!(
+        matches!(sent(&mut messages)[..], [NatsRequest::Read { .. }]),
+        "only the key is asked for again"
+    );
+    let signals_with = |messages: &mut Messages, attempt: Option<MessageAttempt>| {
+        let message = messages.open.get_mut(&ID).unwrap();
+        (message.attempt, message.signal_at) = (attempt, at(32).mono);
+        messages.schedule(ID);
+    };
+    let runs = MessageAttempt {
+        number: Attempt(1),
+        worker: WorkerId(4),
+        began_ms: 0,
+        ends_at: None,
+    };
+    signals_with(&mut messages, Some(runs));
+    messages.beat(at(32));
+    assert!(
+        matches!(sent(&mut messages)[..], [NatsRequest::Signal { .. }]),
+        "it runs"
+    );
+    signals_with(&mut messages, None);
+    messages.node_is_read(at(33), at(33).mono, found(8, 0, 3));
+    assert_eq!(writes(&mut messages), [Some(3)], "the name is free");
+    messages.beat(at(34));
+    assert!(matches!(
+        sent(&mut messages)[..],
+        [NatsRequest::Signal { .. }, NatsRequest::Write(_)]
+    ));
 }
 
 #[test]

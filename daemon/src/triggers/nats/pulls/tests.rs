@@ -2,9 +2,10 @@
 
 use super::super::fact::NatsFact;
 use super::super::tests::{
-    at, delivered, entry_is_ready, function, messages, sent, up, wanted, wanted_entry, wanted_reply,
+    at, delivered, entry_is_ready, function, messages, record, sent, up, wanted, wanted_entry, wanted_reply,
 };
 use super::*;
+use fnd_core::records::outcome::Reason;
 use fnd_wire::ids::{Attempt, InvocationId};
 
 const ROOM: RoomForMessages = RoomForMessages {
@@ -41,6 +42,83 @@ fn a_function_asks_for_its_room_once_and_again_for_what_will_not_come() {
         sent(&mut messages)[..],
         [NatsRequest::Pull { entry: 1, count: 2 }]
     ));
+}
+
+/// Takes a message, as the invocation of its number.
+fn take(messages: &mut Messages, sequence: u64) {
+    messages.delivered(at(1), delivered(1, sequence, 1), InvocationId(sequence.into()));
+    let effects = messages.take_effects();
+    let [MessageEffect::LookUp(number, ..)] = effects[..] else {
+        panic!("the ledger is asked");
+    };
+    messages.known(at(1), number, Ok(None));
+    messages.take_effects();
+}
+
+#[test]
+fn a_message_that_has_ended_makes_room_before_the_server_is_told_and_no_more_than_as_many() {
+    let mut messages = with_entry();
+    let most: u64 = 4;
+    for round in 0..2_u64 {
+        (1..=most).for_each(|number| take(&mut messages, round * most + number));
+        assert!(messages.asking().is_empty(), "as many are here as may be");
+        for number in 1..=most {
+            let id = InvocationId((round * most + number).into());
+            messages.ends(&record(id, Reason::Ok));
+            // The others of this round are not forgotten yet.
+            assert_eq!(messages.asking().is_empty(), number == most);
+        }
+        for number in 1..=most {
+            assert!(messages.forget(InvocationId((round * most + number).into())).is_some());
+            assert_eq!(messages.asking(), [function("f")]);
+        }
+    }
+    let entry = &messages.entries[&1];
+    assert_eq!((entry.here, entry.ending), (0, 0));
+}
+
+#[test]
+fn at_most_twice_as_many_are_here_while_the_server_confirms_nothing() {
+    let mut messages = with_entry();
+    let end = |messages: &mut Messages, number: u64| {
+        messages.ends(&record(InvocationId(number.into()), Reason::Ok));
+    };
+    (1..=4).for_each(|number| take(&mut messages, number));
+    (1..=3).for_each(|number| end(&mut messages, number));
+    assert_eq!(messages.asking(), [function("f")]);
+    (5..=7).for_each(|number| take(&mut messages, number));
+    assert!(messages.asking().is_empty(), "as many are worked on as may be");
+    (4..=7).for_each(|number| end(&mut messages, number));
+    let entry = &messages.entries[&1];
+    assert_eq!((entry.here, entry.ending), (0, 7));
+    for number in 1..=4_u64 {
+        assert!(
+            messages.asking().is_empty(),
+            "as many as may be, or more, wait for their end"
+        );
+        assert!(messages.forget(InvocationId(number.into())).is_some());
+    }
+    assert_eq!(messages.asking(), [function("f")]);
+}
+
+/// The manifest has changed, or the function was away.
+#[test]
+fn an_entry_that_is_made_anew_counts_the_work_and_the_ends_that_are_here() {
+    let mut messages = with_entry();
+    (1..=3).for_each(|number| take(&mut messages, number));
+    messages.ends(&record(InvocationId(1), Reason::Ok));
+    messages.wants(&function("f"), None);
+    messages.ends(&record(InvocationId(2), Reason::Ok));
+    messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "y")])));
+    let places = |messages: &Messages| {
+        let entries = messages.entries.values();
+        entries.map(|entry| (entry.here, entry.ending)).collect::<Vec<_>>()
+    };
+    assert_eq!(places(&messages), [(1, 2)]);
+    for number in 1..=3_u64 {
+        messages.forget(InvocationId(number.into()));
+    }
+    assert_eq!(places(&messages), [(0, 0)]);
 }
 
 /// Returns the part with the entries 1 of `f` and 2 of `g`.

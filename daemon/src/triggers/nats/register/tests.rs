@@ -79,6 +79,44 @@ fn a_message_that_was_given_back_while_it_was_claimed_is_let_go() {
     ));
 }
 
+/// The bucket was made anew, and the claim that is written there comes after the message was given back.
+#[test]
+fn a_message_that_was_given_back_while_its_claim_was_written_anew_is_let_go() {
+    let mut messages = open_message(ID);
+    messages.withdrawn(at(1), ID);
+    messages.take_effects();
+    let key = (ID, ClaimPurpose::Keep, Arc::from("claims.7"));
+    messages.claim_is_written(at(1), key, claim("vm1", ID), Ok(3));
+    let effects = messages.take_effects();
+    let [
+        MessageEffect::Send(NatsRequest::Write(KeyWrite {
+            value,
+            replaces: Some(3),
+            ..
+        })),
+    ] = &effects[..]
+    else {
+        panic!("the claim is let go, and no attempt waits for it");
+    };
+    let free = ClaimRecord::read(value).unwrap();
+    assert_eq!((free.state, free.attempts), (ClaimState::Held, 0));
+}
+
+/// The first request was done, and its answer was lost: the second one was in conflict with it.
+#[test]
+fn a_message_whose_claim_was_written_twice_before_it_was_given_back_is_let_go() {
+    let mut messages = open_message(ID);
+    up(&mut messages);
+    messages.withdrawn(at(1), ID);
+    sent(&mut messages);
+    let key = (ID, ClaimPurpose::Begin, Arc::from("claims.7"));
+    messages.claim_is_written(at(1), key, claim("vm1", ID), Err(WriteRefused::Conflict));
+    let number = asked_for_key(&mut messages);
+    messages.read(at(1), number, Ok(Some(found(&claim("vm1", ID), 3))));
+    let (_, free) = wrote_claim(&mut messages, Some(3));
+    assert_eq!((free.state, free.limit), (ClaimState::Held, ClaimLimit::Until(1000)));
+}
+
 #[test]
 fn an_end_that_another_node_has_replaced_is_not_told_to_the_server() {
     let mut messages = open_message(ID);

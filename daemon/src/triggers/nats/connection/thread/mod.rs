@@ -162,6 +162,7 @@ impl NatsThread {
         match wake {
             Wake::Request(request) => self.request(request).await,
             Wake::Event(client, event) if client == self.number => self.event(event),
+            // An event of an earlier client says nothing about this connection.
             Wake::Event(..) => {}
             Wake::Tried(tried) => self.tried(tried).await,
             Wake::Message(Some((source, message))) => self.message(source, message).await,

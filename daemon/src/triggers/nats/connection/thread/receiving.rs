@@ -76,6 +76,7 @@ impl NatsThread {
             // The server confirms with an empty message.
             Question::Settle { number } => WriteStep::Fact(NatsFact::Answer(number, NatsAnswer::Settled(Ok(())))),
             Question::Publish { number } => WriteStep::Fact(published(number, &message.payload)),
+            // Nothing waits for the answer to a signal.
             Question::Signal { .. } => return,
         };
         match step {

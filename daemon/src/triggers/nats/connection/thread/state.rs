@@ -154,6 +154,7 @@ impl NatsThread {
             match (client.connection_state(), self.is_up) {
                 (State::Connected, false) => self.up(),
                 (State::Disconnected, true) => self.lose("the connection to the server was lost"),
+                // The client agrees with what is known. `Pending` becomes one of the other two.
                 (State::Connected, true) | (State::Disconnected, false) | (State::Pending, _) => {}
             }
         }

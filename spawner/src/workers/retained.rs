@@ -65,11 +65,11 @@ impl WorkerTable {
         self.workers.values().any(WorkerProcess::is_starting)
     }
 
-    /// Sends the stop signal to every process of a worker, and records the cause.
+    /// Sends the stop signal to every process of a worker, once, and records the cause.
     pub fn terminate(&mut self, id: WorkerId, cause: TermCause) {
-        let Some(worker) = self.workers.get_mut(&id.0) else { return };
-        // The first cause stays: it is the reason for which the worker ends.
-        worker.termed.get_or_insert((now(), cause));
+        // Many programs take a second stop signal as the order to end at once. The first cause is the reason for which the worker ends.
+        let Some(worker) = self.workers.get_mut(&id.0).filter(|worker| worker.termed.is_none()) else { return };
+        worker.termed = Some((now(), cause));
         let stop = worker.stop.unwrap_or(Signal::TERM);
         // `enforce` has to find anew when a worker's time is over, since the grace begins now.
         self.recheck_at(Some(now()));

@@ -14,14 +14,14 @@ const MAX: u64 = 1 << 20;
 
 /// The file and its contents.
 #[derive(Debug)]
-pub(super) struct HeldContent {
+pub(super) struct ListedDirectories {
     path: PathBuf,
     pub(super) held: KnownDirectories,
     /// Whether the last write failed; logged once.
     failing: bool,
 }
 
-impl HeldContent {
+impl ListedDirectories {
     /// Reads the file. If the file is missing or cannot be read, nothing is known, and an empty directory then counts
     /// as empty.
     pub(super) fn open(path: PathBuf) -> Self {
@@ -101,21 +101,21 @@ mod tests {
     fn what_was_stored_is_read_and_what_is_damaged_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("directories");
-        let mut file = HeldContent::open(path.clone());
+        let mut file = ListedDirectories::open(path.clone());
         assert_eq!(file.held, KnownDirectories::new());
         let identity = DirectoryIdentity { device: 7, inode: 9 };
         let held: KnownDirectories = [("/etc/fnd/a directory".to_owned(), identity)].into();
         file.store(held.clone());
-        assert_eq!(HeldContent::open(path.clone()).held, held);
+        assert_eq!(ListedDirectories::open(path.clone()).held, held);
         let mut text = fs::read(&path).unwrap();
         text.extend(b"7\nx 9 /a\n7 9\n");
         fs::write(&path, &text).unwrap();
-        assert_eq!(HeldContent::open(path.clone()).held, held);
+        assert_eq!(ListedDirectories::open(path.clone()).held, held);
         text.push(0xff);
         fs::write(&path, &text).unwrap();
-        assert_eq!(HeldContent::open(path.clone()).held, KnownDirectories::new());
+        assert_eq!(ListedDirectories::open(path.clone()).held, KnownDirectories::new());
         // The directory of the file is gone: nothing is kept back that could not be written.
-        let mut gone = HeldContent::open(dir.path().join("gone/directories"));
+        let mut gone = ListedDirectories::open(dir.path().join("gone/directories"));
         gone.store(held.clone());
         assert!(gone.failing && gone.held.is_empty());
         fs::create_dir(dir.path().join("gone")).unwrap();
