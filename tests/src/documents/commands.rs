@@ -116,13 +116,17 @@ fn columns(text: &str) -> Vec<Vec<&str>> {
     rows.filter(is_head).collect()
 }
 
-/// Beginnings of lines that say what a machine cannot enforce.
-const UNENFORCED: [&str; 2] = ["not enforced here", "limits without effect here"];
+/// Parts of lines that say what a machine cannot enforce.
+const UNENFORCED: [&str; 3] = [
+    "not enforced here",
+    "limits without effect here",
+    "can't be enforced here",
+];
 
 /// Returns the lines of an output, but for what a machine cannot do: readers have another machine.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    lines.retain(|line| !UNENFORCED.iter().any(|beginning| line.starts_with(beginning)));
+    lines.retain(|line| !UNENFORCED.iter().any(|part| line.contains(part)));
     while lines.last().is_some_and(|line| line.is_empty()) {
         lines.pop();
     }
@@ -187,7 +191,13 @@ mod tests {
         assert_eq!(examples[0].command, "cat <<END\na\nEND");
         assert_eq!((examples[0].begin, examples[1].begin, examples[1].code), (3, 7, 1));
         let first = &examples[0];
-        assert!(first.fits("a b\nx\ny\nc 2s ago", false) && first.fits("a b\nc 1s ago\nnot enforced here: x\n", false));
+        assert!(first.fits("a b\nx\ny\nc 2s ago", false));
+        for machine in [
+            "not enforced here: x\n",
+            "\nf: warning: the limit `x` can't be enforced here: y\n\n",
+        ] {
+            assert!(first.fits(&format!("a b\nc 1s ago\n{machine}"), false), "{machine}");
+        }
         for other in ["", "a b", "a b\nc 1s ago\nmore", "x\na b\nc 1s ago", "a b\nc ... ago"] {
             assert!(!first.fits(other, false), "{other}");
         }
