@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 /// The nodes.
 pub(super) const NAMES: [&str; 3] = ["vm1", "vm2", "vm3"];
-/// Other nodes take over after four seconds. Nothing becomes a dead letter.
+/// Other nodes take over after four seconds. Nothing becomes a dead letter, and no record is forgotten.
 const RULES: &str = "ack_wait = \"4s\"\nmax_deliver = 1000\n[limits]\ntimeout = \"60s\"\ngrace = \"500ms\"\n\
-    [retry]\nretries = 1000\ninterval = \"500ms\"\non = [\"interrupted\"]\n[pool]\nmax = 4\n";
+    [retry]\nretries = 1000\ninterval = \"500ms\"\non = [\"interrupted\"]\n[pool]\nmax = 4\n[history]\nkeep = 100000\n";
 /// The longest time in which a node is away, or its link is broken, in milliseconds: longer than the others wait.
 const AWAY: u64 = 6000;
 
