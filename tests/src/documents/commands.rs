@@ -116,17 +116,19 @@ fn columns(text: &str) -> Vec<Vec<&str>> {
     rows.filter(is_head).collect()
 }
 
-/// Parts of lines that say what a machine cannot enforce.
-const UNENFORCED: [&str; 3] = [
-    "not enforced here",
-    "limits without effect here",
-    "can't be enforced here",
-];
+/// Beginnings of lines that name limits which a machine cannot enforce.
+const UNENFORCED: [&str; 2] = ["not enforced here", "limits without effect here"];
+
+/// Returns whether a line names a limit that the reader's machine cannot enforce, of the node or of a function.
+fn is_unenforced(line: &str) -> bool {
+    let of_function = line.contains(": warning: ") && line.contains(" can't be enforced here: ");
+    of_function || UNENFORCED.iter().any(|beginning| line.starts_with(beginning))
+}
 
 /// Returns the lines of an output, but for what a machine cannot do: readers have another machine.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    lines.retain(|line| !UNENFORCED.iter().any(|part| line.contains(part)));
+    lines.retain(|line| !is_unenforced(line));
     while lines.last().is_some_and(|line| line.is_empty()) {
         lines.pop();
     }

@@ -55,7 +55,7 @@ pub(super) struct EntryBook {
     pub(super) asked_at: Duration,
     /// Open messages of this entry whose work has not ended.
     pub(super) here: usize,
-    /// Those whose work has ended and of which the server is to be told that, or has not confirmed it.
+    /// Messages whose work has ended, until the server has confirmed their ends.
     pub(super) ending: usize,
     /// Until when it asks for nothing: this node could not take a message. Else the next one would come at once, and so on.
     pub(super) paused_until: Option<Duration>,
@@ -138,7 +138,7 @@ pub(super) enum KnownClaim {
     Unknown,
 }
 
-/// What a message takes of its entry.
+/// The share of its entry that a message takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TakenPlace {
     /// One of the places for work.

@@ -110,7 +110,7 @@ pub(crate) enum ReleaseFailed {
     Unknown,
     /// This node has the message itself.
     Here,
-    /// Nobody has to end it: another node takes the message over once this node was silent for so long.
+    /// The claim needs no end: another node takes the message over once this node was silent for so long.
     EndsItself(String, Duration),
     /// The claim has changed meanwhile: its holder is there.
     Changed,
