@@ -2,11 +2,11 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help setup run test test-vm test-crash test-nats test-storm simulate bench deb lint fmt fuzz properties clean
+.PHONY: help setup run test test-arm64 test-vm test-crash test-nats test-storm simulate bench deb rpm reproducible repo lint fmt fuzz properties clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: ## install what is missing (as root; otherwise says the command)
 	@scripts/setup.sh
@@ -16,6 +16,9 @@ run: setup ## build fnd and run it until Ctrl-C on functions/, at first a copy o
 
 test: setup ## run every test this machine can run, and say which it cannot
 	@scripts/test.sh
+
+test-arm64: ## test the package that `make deb ARCH=arm64` built, by emulation of its programs
+	@scripts/test-arm64.sh
 
 test-vm: ## test the package on a Debian with systemd in a virtual machine (emulated; a quarter of an hour)
 	@scripts/setup.sh --ci
@@ -47,6 +50,15 @@ bench: setup ## measure what fnd costs beside bare processes and others that are
 
 deb: setup ## build the Debian package and say where it is (ARCH=arm64 for another architecture)
 	@scripts/deb.sh $(if $(ARCH),--arch $(ARCH))
+
+rpm: deb ## turn the Debian package into an rpm and say where it is (ARCH=arm64 for another architecture)
+	@ARCH="$(ARCH)" scripts/rpm.sh
+
+reproducible: setup ## build the package twice in different places and compare the bytes (FND_PROFILE=release for the one that people get)
+	@scripts/test-reproducible.sh
+
+repo: ## make a signed repository for apt of the packages in target/debian (FND_REPO_KEY=FINGERPRINT, FND_REPO_URL=... for machines)
+	@scripts/repo.sh
 
 lint: ## formatting, clippy, and (where installed) shellcheck
 	$(CARGO) fmt --all --check

@@ -13,7 +13,7 @@ cd "$root"
 
 "$root/scripts/bench-peers.sh"
 # Only this set-up installs a server of NATS. Without one, the part says so in its row.
-[[ " $* " != *" nats "* ]] || "$root/scripts/setup.sh" --ci
+[[ " $* " != *" nats "* && " $* " != *" lambda "* ]] || "$root/scripts/setup.sh" --ci
 
 build() { # ROOT TARGET
     local packages=(-p fnd -p fnd-spawner -p fndctl -p fnd-tests)

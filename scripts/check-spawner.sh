@@ -84,6 +84,7 @@ lines=$(code_lines)
 # for a damaged table of users that is set aside, for connections that a helper closes, and for hiding the functions directories.
 # 8 so that a home or a directory of runs that cannot be read stops neither all functions nor all sweeps, and is named.
 # 3 for `[service] stop_signal`: only this program can signal the processes of other users, and it believes no judge about which signal.
+# 0 for capabilities of functions of root, which only this program can leave to a process: as many lines that said a thing twice are gone.
 ceiling=8074
 ((lines <= ceiling)) || die "spawner/src has $lines lines of code, more than $ceiling"
 

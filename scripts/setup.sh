@@ -2,7 +2,7 @@
 # Installs the programs that build, run and test fnd on a Debian machine that has a Rust toolchain: Debian packages (as
 # root; otherwise it prints the command and fails) and deno, below target/. Without anything missing it does nothing and
 # needs no network. `--ci` adds what only .ci/run and `make test-vm` use (of that, cargo-deny, cargo-nextest and the packages of scripts/*.txt below target/),
-# `--crash` what `make test-crash` does.
+# `--crash` what `make test-crash` does, `--rpm` what makes rpm packages.
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -44,9 +44,14 @@ if [[ ${1:-} == --ci || ${1:-} == --crash ]]; then
     need strace command_there strace
 fi
 if [[ ${1:-} == --ci ]]; then
+    # Makes and signs a repository.
+    need apt-utils command_there apt-ftparchive
     need chromium command_there chromium
     need default-jdk-headless test -x /usr/bin/javac
     need golang-go test -x /usr/bin/go
+    need gpg command_there gpg
+    # Makes keys and signs for gpg, whose package only recommends it.
+    need gpg-agent command_there gpg-agent
     need iproute2 test -x /usr/sbin/ip
     need lintian command_there lintian
     need lua5.4 test -x /usr/bin/lua5.4
@@ -58,6 +63,7 @@ if [[ ${1:-} == --ci ]]; then
     need mmdebstrap command_there mmdebstrap
     need php-cli test -x /usr/bin/php
     need composer test -x /usr/bin/composer
+    need rpm command_there rpm
     need ruby test -x /usr/bin/ruby
     need ruby-bundler test -x /usr/bin/bundle
     need shellcheck command_there shellcheck
@@ -95,14 +101,18 @@ unpack() { # DIRECTORY PACKAGE...
     local directory=$target/$1 package
     shift
     say "unpacking Debian's $* below $directory"
-    mkdir -p "$directory"
+    # Under its name only when it is whole: a later run takes what is there for complete.
+    rm -rf "$directory.new"
+    mkdir -p "$directory.new"
     (
-        cd "$directory"
+        cd "$directory.new"
         download() { apt_get download "$@" 2>/dev/null; }
         download "$@" || { [[ $(id -u) == 0 ]] && apt_get update && download "$@"; } || die "apt-get could not download $*"
         for package in *.deb; do dpkg-deb -x "$package" .; done
         rm -- *.deb
     )
+    rm -rf "$directory"
+    mv "$directory.new" "$directory"
 }
 
 if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/prometheus/usr/bin/promtool ]]; then
@@ -110,6 +120,11 @@ if [[ ${1:-} == --ci ]] && ! command -v promtool >/dev/null && [[ ! -x $target/p
 fi
 if [[ ${1:-} == --ci && ! -x /usr/sbin/sshd && ! -x $target/sshd/usr/sbin/sshd ]]; then
     unpack sshd openssh-server libwrap0
+fi
+
+if [[ ${1:-} == --ci && ! -d $target/cloud-init ]]; then
+    unpack cloud-init cloud-init python3-attr python3-configobj python3-jinja2 python3-json-pointer python3-jsonpatch python3-jsonschema \
+        python3-markupsafe python3-oauthlib python3-pyrsistent python3-six
 fi
 
 # The oldest server that fnd works with. A machine that has it installed needs no second copy.
@@ -163,12 +178,25 @@ install_pinned() { # NAME [DIRECTORY OF THE ENVIRONMENT]
     cp "$list" "$tools/installed.txt"
 }
 
+if [[ ${1:-} == --rpm ]]; then
+    install_pinned nfpm
+fi
 if [[ ${1:-} == --ci ]]; then
-    install_pinned sdks python
-    install_pinned uv
-    install_pinned nats
-    install_pinned mcp
-    install_pinned page python
+    # At once: most of their time is that of the network.
+    installing=()
+    for list in nfpm 'sdks python' uv nats mcp ansible litestream 'page python' lambda; do
+        # shellcheck disable=SC2086 # the name and, for some, the directory
+        install_pinned $list &
+        installing+=($!)
+    done
+    missing=0
+    # Cargo itself sees whether there is something to build.
+    CARGO_TARGET_DIR=$target/lambda-rust cargo build --quiet --locked --manifest-path "$root/tests/lambda-rust/Cargo.toml" || missing=1
+    # All of them, so that none goes on after this script.
+    for job in "${installing[@]}"; do
+        wait "$job" || missing=1
+    done
+    ((missing == 0)) || die "not everything that tests use could be installed: the lines above say why"
 fi
 
 if [[ ! -x $deno ]]; then

@@ -90,11 +90,14 @@ is 70000 stat -c %u /var/lib/fnd/home/mine/kept
 # An upgrade where fnd.toml has a mistake. Nothing may be restarted: fnd would not start, and the functions end with it.
 # systemd does not run in here, so requests to it are written down instead.
 mkdir -p /run/systemd/system /asks
-for program in systemctl deb-systemd-invoke; do
+for program in systemctl deb-systemd-invoke aa-enabled apparmor_parser; do
     cat >"/asks/$program" <<'PROGRAM'
 #!/bin/sh
 printf '%s\n' "$*" >>/asks/for
-case $* in *is-active*) test -e /asks/active ;; esac
+case $* in
+    *is-active*) test -e /asks/active ;;
+    *--replace*) test ! -e /asks/broken ;;
+esac
 PROGRAM
     chmod +x "/asks/$program"
 done
@@ -105,6 +108,17 @@ upgrade() { # prints what it says and what it asks systemd for
 }
 found=$(upgrade)
 [[ $found == *"restart fnd.service"* ]] || fail "an upgrade restarts nothing: $found"
+# The profile of AppArmor is there where the parser knows its rule, which this Debian's does not.
+[[ ! -e /etc/apparmor.d/fnd ]] || fail "a profile that AppArmor 3 reports at each boot"
+mkdir -p /etc/apparmor.d/abi
+touch /etc/apparmor.d/abi/4.0
+found=$(upgrade)
+[[ $found == *"--replace /etc/apparmor.d/fnd"*"restart fnd.service"* ]] || fail "the profile is not loaded before fnd starts: $found"
+is "root:root 644 /etc/apparmor.d/fnd" stat -c "$owners" /etc/apparmor.d/fnd
+touch /asks/broken
+found=$(upgrade)
+[[ $found == *"restart fnd.service"* ]] || fail "a profile that the parser refuses fails the upgrade: $found"
+rm /asks/broken
 printf '[logs]\nkeep_fro = "1d"\n' >/etc/fnd/conf.d/mistake.toml
 found=$(upgrade)
 [[ $found == *keep_fro*"so fnd was not started"* && $found != *"restart fnd.service"* ]] || fail "a mistake, nothing runs: $found"
@@ -114,6 +128,8 @@ found=$(upgrade)
 rm -r /etc/fnd/conf.d/mistake.toml /asks /run/systemd/system
 
 apt_get remove fnd
+[[ ! -e /etc/apparmor.d/fnd ]] || fail "remove left the profile of AppArmor"
+rm -r /etc/apparmor.d/abi
 [[ ! -e /usr/sbin/fnd ]] || fail "remove left /usr/sbin/fnd"
 for path in /etc/fnd/functions/mine.sh /etc/fnd/fnd.toml /var/lib/fnd/state/history /var/lib/fnd/home/mine/kept; do
     [[ -e $path ]] || fail "remove deleted $path"

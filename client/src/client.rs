@@ -173,7 +173,7 @@ impl Client {
         match error.kind() {
             ErrorKind::PermissionDenied => ClientFailure::NotAllowed {
                 message: format!("you may not use the control socket `{path}`"),
-                help: "run it with sudo, or add yourself to group fnd: `sudo usermod -aG fnd $USER`, then log in again",
+                help: NO_ACCESS,
             },
             ErrorKind::NotFound => self.is_it_running(format!("there is no control socket `{path}`")),
             // The file of the socket stays when its process is killed.
@@ -356,6 +356,11 @@ pub fn request(
         .body(Full::new(body))
         .map_err(|error| ClientFailure::BadRequest(format!("this request is not valid in HTTP: {error}")))
 }
+
+/// Advice for a user whom the mode of the control socket keeps out.
+const NO_ACCESS: &str = "run it with sudo; or, to operate every function, add yourself to group fnd: `sudo usermod -aG fnd $USER`, then \
+                         log in again; or, for the functions of a team, ask for an entry in [[access]] of fnd.toml and `SocketMode=0666` \
+                         in fnd.socket (docs/team.md)";
 
 /// All characters except RFC 3986's unreserved ones.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -3,9 +3,14 @@
 //! This decides what is one entry and what is forgotten first; the daemon's `audit` stores it. Refusals are counted, not
 //! stored one by one: those of one user, verb and status within a minute are one entry. So a user who is refused a thousand
 //! times a second makes as many entries as one who is refused once a minute.
+//!
+//! A call that waits for its run makes no entry: the record of the run has the caller. A page of the audit is merged from the
+//! entries and these records.
 
+use crate::api::{AuditEntry, AuditList};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// A call, or several refused ones.
@@ -35,6 +40,8 @@ pub struct AuditedCalls {
     pub duration_us: u64,
     /// How many calls this is.
     pub count: u64,
+    /// Whether a record of the history has the caller: then the call is no entry, but may be a line of the journal.
+    pub is_in_record: bool,
 }
 
 /// Verb of the entry that says how many calls could not be stored.
@@ -69,6 +76,9 @@ const RUNS: [&str; 8] = [
     "delete-state",
 ];
 
+/// The verbs of [`RUNS`] that bring a payload to one function.
+const RUN_VERBS: [&str; 3] = ["invoke", "queue", "request"];
+
 impl AuditedCalls {
     /// Returns the kind, which decides in whose share of the room the entry is counted.
     #[must_use]
@@ -78,6 +88,12 @@ impl AuditedCalls {
             false if RUNS.contains(&self.verb) => AuditKind::Run,
             false => AuditKind::Change,
         }
+    }
+
+    /// Says whether the call asked for a run, so that `[audit] runs` decides whether it is a line of the journal.
+    #[must_use]
+    pub fn asks_for_run(&self) -> bool {
+        !self.refused && RUN_VERBS.contains(&self.verb)
     }
 
     /// Returns the minute since 1970.
@@ -135,7 +151,7 @@ impl GatheredRefusals {
         } else if self.entries.len() < WAITING_MAX {
             self.refusals.extend(key.map(|key| (key, self.entries.len())));
             self.entries.push(entry);
-        } else {
+        } else if !entry.is_in_record {
             self.lost = self.lost.saturating_add(entry.count);
         }
     }
@@ -172,8 +188,95 @@ pub struct AuditFilter {
     pub until_ms: Option<u64>,
     /// Most entries of a page.
     pub limit: u32,
-    /// Only entries before this one: the cursor of the previous page.
-    pub after: Option<u64>,
+    /// Where the previous page ended.
+    pub after: Option<AuditCursor>,
+}
+
+impl AuditFilter {
+    /// Says whether calls that are in records can match.
+    #[must_use]
+    pub fn takes_runs(&self) -> bool {
+        let is_run = |verb: &str| RUN_VERBS.contains(&verb);
+        !self.refused && self.verb.as_deref().is_none_or(is_run)
+    }
+}
+
+/// The place in the entries and the place in the records where a page begins: it has only what is before them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuditCursor {
+    /// The number of an entry.
+    pub entry: u128,
+    /// The id of a run.
+    pub run: u128,
+}
+
+impl Default for AuditCursor {
+    fn default() -> Self {
+        Self {
+            entry: u128::MAX,
+            run: u128::MAX,
+        }
+    }
+}
+
+impl fmt::Display for AuditCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}.{:x}", self.entry, self.run)
+    }
+}
+
+impl AuditCursor {
+    /// Reads the text of a cursor; nothing if the text is none.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (entry, run) = text.split_once('.')?;
+        let number = |digits| u128::from_str_radix(digits, 16).ok();
+        let (entry, run) = (number(entry)?, number(run)?);
+        Some(Self { entry, run })
+    }
+}
+
+/// What one search has found, newest first, each with its place.
+#[derive(Debug, Default)]
+pub struct AuditPart {
+    /// At most as many as the page has.
+    pub found: Vec<(u128, AuditEntry)>,
+    /// The place at which the search stopped, if it did not come to the end.
+    pub rest: Option<u128>,
+}
+
+/// Returns a page of at most `limit` calls, newest first, of what was found in the entries and in the records.
+#[must_use]
+pub fn merged([entries, runs]: [AuditPart; 2], mut at: AuditCursor, limit: usize) -> AuditList {
+    let (entry_rest, run_rest) = (entries.rest, runs.rest);
+    let mut entries = entries.found.into_iter().peekable();
+    let mut runs = runs.found.into_iter().peekable();
+    let mut list = Vec::new();
+    while list.len() < limit {
+        let is_run = match (entries.peek(), runs.peek()) {
+            // What follows where a search stopped may be newer than what the other one has found.
+            (None, _) if entry_rest.is_some() => break,
+            (_, None) if run_rest.is_some() => break,
+            // Times of this form sort as text. A run and an entry of the same moment: the entry came later, since its caller
+            // had waited for the run.
+            (entry, run) => entry.map(|(_, entry)| &entry.time) < run.map(|(_, run)| &run.time),
+        };
+        let (list_of, place_of) = match is_run {
+            true => (&mut runs, &mut at.run),
+            false => (&mut entries, &mut at.entry),
+        };
+        let Some((place, entry)) = list_of.next() else { break };
+        *place_of = place;
+        list.push(entry);
+    }
+    let is_more = entries.peek().is_some() || runs.peek().is_some() || entry_rest.is_some() || run_rest.is_some();
+    // A list of which all was taken goes on where its search stopped.
+    at.entry = entry_rest.filter(|_| entries.peek().is_none()).unwrap_or(at.entry);
+    at.run = run_rest.filter(|_| runs.peek().is_none()).unwrap_or(at.run);
+    AuditList {
+        entries: list,
+        next: is_more.then(|| at.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -196,7 +299,97 @@ mod tests {
             refused,
             duration_us: 10,
             count: 1,
+            is_in_record: false,
         }
+    }
+
+    /// Returns a part with calls at these seconds, newest first; the place of each is its second.
+    fn part(verb: &str, seconds: &[u64], rest: Option<u128>) -> AuditPart {
+        let call = |second: &u64| AuditEntry {
+            time: crate::instant::text(second * 1000),
+            uid: 0,
+            user: None,
+            pid: None,
+            exe: None,
+            verb: format!("{verb}{second}"),
+            function: None,
+            invocation: None,
+            status: Some(200),
+            code: None,
+            refused: false,
+            duration_us: 0,
+            count: 1,
+        };
+        let found = seconds.iter().map(|second| (u128::from(*second), call(second)));
+        let found = found.collect();
+        AuditPart { found, rest }
+    }
+
+    #[test]
+    fn entries_and_runs_are_one_list_in_pages() {
+        for (entries, entry_rest, runs, run_rest, limit, expected, next) in [
+            (&[9, 4][..], None, &[7, 2][..], None, 10, "e9 r7 e4 r2", None),
+            (&[9, 4], None, &[7, 2], None, 2, "e9 r7", Some((9, Some(7)))),
+            (&[9, 4], None, &[], None, 2, "e9 e4", None),
+            (&[], None, &[7, 2], None, 1, "r7", Some((u128::MAX, Some(7)))),
+            // The call came after the answer to the run.
+            (&[7], None, &[7], None, 10, "e7 r7", None),
+            // A search that stopped early may find what is newer than the rest of the other list.
+            (&[9, 4], None, &[7], Some(6), 10, "e9 r7", Some((9, Some(6)))),
+            (&[], Some(8), &[7], None, 10, "", Some((8, None))),
+            (&[9, 8], Some(8), &[7], None, 2, "e9 e8", Some((8, None))),
+            (&[], None, &[], None, 10, "", None),
+        ] {
+            let parts = [part("e", entries, entry_rest), part("r", runs, run_rest)];
+            let page = merged(parts, AuditCursor::default(), limit);
+            let verbs: Vec<&str> = page.entries.iter().map(|entry| entry.verb.as_str()).collect();
+            assert_eq!(verbs.join(" "), expected);
+            let run = |run: Option<u128>| run.unwrap_or(u128::MAX);
+            let next = next.map(|(entry, last)| AuditCursor { entry, run: run(last) });
+            assert_eq!(page.next.as_deref().and_then(AuditCursor::parse), next, "{expected}");
+        }
+        for text in ["", "7", "7.", ".7", "7.x", "7.7.7"] {
+            assert_eq!(AuditCursor::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_record_of_a_run_is_found_by_what_it_has() {
+        let of = |verb: Option<&str>, refused| AuditFilter {
+            verb: verb.map(str::to_owned),
+            refused,
+            ..AuditFilter::default()
+        };
+        for (verb, refused, expected) in [
+            (None, false, true),
+            (Some("invoke"), false, true),
+            (Some("disable"), false, false),
+            (None, true, false),
+        ] {
+            assert_eq!(of(verb, refused).takes_runs(), expected, "{verb:?} {refused}");
+        }
+        for (verb, refused, expected) in [
+            ("invoke", false, true),
+            ("queue", false, true),
+            ("redrive", false, false),
+            ("set-state", false, false),
+            ("invoke", true, false),
+        ] {
+            assert_eq!(entry(0, 0, verb, refused).asks_for_run(), expected, "{verb} {refused}");
+        }
+    }
+
+    /// A call whose record has it is in the audit, also if its line of the journal finds no room.
+    #[test]
+    fn a_call_in_a_record_is_never_lost() {
+        let mut gathered = GatheredRefusals::default();
+        for _ in 0..WAITING_MAX + 5 {
+            gathered.add(AuditedCalls {
+                is_in_record: true,
+                ..entry(0, 1000, "invoke", false)
+            });
+        }
+        assert_eq!((gathered.entries.len(), gathered.lost), (WAITING_MAX, 0));
     }
 
     #[test]

@@ -49,7 +49,9 @@ fn of(reason: Reason) -> &'static str {
         Reason::Spawn => {
             "The attempt could not be started: no interpreter, no permission, no resources. The message says the cause. Class `spawn`."
         }
-        Reason::Load => "The code of the function could not be loaded. Class `error`.",
+        Reason::Load => {
+            "The code of the function could not be loaded; `fndctl logs F` shows what it printed meanwhile. Class `error`."
+        }
         Reason::BadAnswer => "The function gave no valid answer. Class `error`.",
         Reason::ResultTooLarge => "The result is larger than `limits.result`. Class `error`.",
         Reason::Pids => {

@@ -49,11 +49,13 @@ pub enum Mutant {
     StartBeforeRegister,
     /// A message is acknowledged before its claim says that it has ended.
     AcknowledgedBeforeDone,
+    /// An attempt that is claimed in the register and in the ledger begins with the first of the two answers.
+    BeginsAtFirstAnswer,
 }
 
 impl Mutant {
     /// The faults of the handling of messages, which show only where several machines share them; numbered likewise.
-    pub const OF_CLUSTER: [Self; 7] = [
+    pub const OF_CLUSTER: [Self; 8] = [
         Self::NoFence,
         Self::LateClaimBegins,
         Self::LeaseFromAnswer,
@@ -61,6 +63,7 @@ impl Mutant {
         Self::SilentByDelivery,
         Self::StartBeforeRegister,
         Self::AcknowledgedBeforeDone,
+        Self::BeginsAtFirstAnswer,
     ];
 
     /// All faults that show on one machine, in the order of their numbers, which begin with 1.

@@ -96,12 +96,14 @@ mod tests {
     #[test]
     fn the_page_describes_the_same_codes() {
         let page = include_str!("../../docs/metrics.md");
-        let table = page
-            .split("| `code` of `fnd_problems` | meaning |")
+        let list = page
+            .split("\nEach `code` of `fnd_problems`")
             .nth(1)
-            .expect("the table");
-        let rows = table.trim_start().lines().take_while(|line| line.starts_with('|'));
-        let codes = rows.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+            .and_then(|rest| rest.split("\n\n").nth(1))
+            .expect("the list");
+        let codes = list
+            .lines()
+            .filter_map(|line| line.strip_prefix("- `")?.split('`').next());
         let mut codes: Vec<&str> = codes.collect();
         codes.sort_unstable();
         let known: Vec<&str> = NODE_PROBLEMS.iter().map(|(code, _)| *code).collect();

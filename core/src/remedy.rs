@@ -39,6 +39,8 @@ const REMEDIES: &[(&str, &str)] = fnd_manifest::texts! {
     "Network is unreachable": "`network` in `[sandbox]` may be `none` or `loopback`: `host` is the network of the machine",
     "`#!` line names does not exist": "install the interpreter, or correct the line, such as `#!/usr/bin/env python3`",
     "command not found": "install the program, or write its path: the function has a `PATH` of its own, which `[env]` can set",
+    "Illegal option -o pipefail":
+        "`sh` of Debian and Ubuntu is not bash: write `#!/bin/bash` as the first line",
     "Exec format error": "the file is no program of this machine: write a `#!` line, or build it for this processor",
 };
 
@@ -63,8 +65,24 @@ pub fn remedy(reason: Reason, message: &str) -> Option<String> {
     missing_package(message)
         .or_else(|| missing_key(message).filter(|_| reason == Reason::Error))
         .or_else(|| hidden(message))
+        .or_else(|| privileged_port(message).map(str::to_owned))
         .or_else(|| known().map(|(_, remedy)| (*remedy).to_owned()))
         .or_else(|| of_shell(reason).map(str::to_owned))
+}
+
+/// `cannot bind to port 81: Permission denied`.
+fn privileged_port(message: &str) -> Option<&'static str> {
+    let lower = message.to_ascii_lowercase();
+    let is_denied = ["permission denied", "eacces"]
+        .iter()
+        .any(|words| lower.contains(words));
+    let is_port = ["bind to ", "bind(", "bind: ", "bind error", "listen eacces"]
+        .iter()
+        .any(|words| lower.contains(words));
+    (is_denied && is_port).then_some(
+        "ports below 1024 are closed to functions: use a higher one, or name the capability `net_bind_service` in `[sandbox]`, which \
+         root allows in `[users]`",
+    )
 }
 
 /// The codes of a shell about a command, whose message may have gone to another file.
@@ -234,7 +252,22 @@ mod tests {
                 "`network`",
             ),
             (Reason::Exit(127), "job.sh: line 5: rsnyc: command not found", "`PATH`"),
+            (
+                Reason::Exit(1),
+                "cannot bind to port 81: Permission denied",
+                "`net_bind_service`",
+            ),
+            (
+                Reason::Exit(1),
+                "Error: listen EACCES: permission denied 0.0.0.0:80",
+                "`net_bind_service`",
+            ),
             (Reason::Exit(127), "exit code 127", "does not find"),
+            (
+                Reason::Exit(2),
+                "/code/bootstrap: 2: set: Illegal option -o pipefail",
+                "`#!/bin/bash`",
+            ),
             (Reason::Exit(126), "exit code 126", "`chmod +x`"),
             (
                 Reason::Exit(1),

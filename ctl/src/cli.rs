@@ -53,7 +53,7 @@ impl Cli {
     }
 }
 
-/// Options that every verb has.
+/// Options before the verb. All but `hosts`, whose short name other options of verbs have, may follow it, too.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Path of fnd's control socket [default: /run/fnd/control.sock].
@@ -70,6 +70,10 @@ pub(crate) struct Options {
     /// Use your own fnd (`fnd --user`), at $XDG_RUNTIME_DIR/fnd/control.sock.
     #[arg(long, global = true, help_heading = GLOBAL)]
     pub(crate) user: bool,
+
+    /// Ask these machines over ssh, and print one table: `status`, `overview`, `history`, `dead-letters`, `report`.
+    #[arg(short = 'H', long, value_name = "HOST,...", value_delimiter = ',', value_parser = crate::common::ssh::host)]
+    pub(crate) hosts: Vec<String>,
 
     #[command(flatten)]
     pub(crate) printing: Printing,
@@ -122,6 +126,7 @@ Examples:
   fndctl logs hello -f                       follow its output
   fndctl history hello                       list its runs, newest first
   fndctl explain oom                         explain a reason, a code or a key
+  fndctl -H vm1,ada@vm2 status --failed      ask other machines over ssh
 
 Exit codes:
   0  success
@@ -223,7 +228,7 @@ pub(crate) enum Verb {
     Diff(Lazy<diff::Args>),
     /// Install the dependencies of a function again if that failed, and wait until they are there.
     Build(Lazy<build::Args>),
-    /// Upload a file, a directory or an archive as a function, and wait until it serves.
+    /// Upload a file, a directory or an archive as a function, and wait until fnd accepts it.
     Deploy(Lazy<deploy::Args>),
     /// Remove uploaded functions.
     #[command(aliases = ["rm", "delete"])]

@@ -51,23 +51,54 @@ impl Parameters {
         }
     }
 
-    /// Adds an instant that a person typed as the option of that name: a time, or how long ago.
-    pub(crate) fn add_instant(
+    /// Adds the instants that a person typed as `--since` and `--until`: times, or how long ago.
+    ///
+    /// # Errors
+    /// One is no time, or nothing can lie between them.
+    pub(crate) fn add_span(
         &mut self,
-        name: &str,
-        typed: Option<&str>,
+        (since, until): (Option<&str>, Option<&str>),
         now: Timestamp,
     ) -> Result<(), CommandFailure> {
-        let instant = typed.map(|typed| text::since(&format!("--{name}"), typed, now));
-        let instant = instant.transpose()?;
-        self.add(name, instant.as_deref());
+        let instant = |option, typed: Option<&str>| typed.map(|typed| text::since(option, typed, now)).transpose();
+        let (from, to) = (instant("--since", since)?, instant("--until", until)?);
+        let parsed = |text: &Option<String>| text.as_deref()?.parse::<Timestamp>().ok();
+        if let (Some(first), Some(last)) = (parsed(&from), parsed(&to))
+            && first >= last
+        {
+            let (since, until) = (since.unwrap_or_default(), until.unwrap_or_default());
+            let message = format!("`--since {since}` is not before `--until {until}`, so nothing lies between them");
+            return Err(CommandFailure::usage(message));
+        }
+        self.add("since", from.as_deref());
+        self.add("until", to.as_deref());
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::function_path;
+    use super::{Parameters, function_path};
+    use jiff::Timestamp;
+
+    #[test]
+    fn a_span_has_its_beginning_first() {
+        let now: Timestamp = "2026-11-21T08:00:00Z".parse().unwrap();
+        let add = |since, until| {
+            let mut parameters = Parameters::default();
+            parameters.add_span((since, until), now).map(|()| parameters.0)
+        };
+        assert_eq!(add(None, None).unwrap(), "");
+        let both = add(Some("2h"), Some("1h")).unwrap();
+        assert!(both.starts_with("?since=") && both.contains("&until="), "{both}");
+        for (since, until) in [("1h", "2h"), ("1h", "1h"), ("2026-11-22T00:00:00Z", "1h")] {
+            let message = add(Some(since), Some(until)).unwrap_err().message;
+            assert!(
+                message.starts_with(&format!("`--since {since}` is not before")),
+                "{message}"
+            );
+        }
+    }
 
     #[test]
     fn the_file_of_a_function_is_recognised() {

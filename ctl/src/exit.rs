@@ -2,7 +2,7 @@
 
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::records::outcome::Class;
+use fnd_core::records::outcome::{Class, Reason};
 use fnd_core::remedy::remedy;
 use fnd_manifest::diagnostic::Diagnostic;
 use std::process::ExitCode;
@@ -173,7 +173,13 @@ impl From<Problem> for CommandFailure {
             // A run that was skipped has printed nothing.
             .filter(|_| problem.reason.is_some() && !never_started)
         {
-            let output = format!("fndctl logs --id {id} shows its output");
+            let output = match (problem.reason, &problem.function) {
+                // A process is loaded for many runs, so what it printed belongs to none.
+                (Some(Reason::Load), Some(function)) => {
+                    format!("fndctl logs {function} shows what it printed while it was loaded")
+                }
+                _ => format!("fndctl logs --id {id} shows its output"),
+            };
             failure.help = Some(remedy.map_or_else(|| output.clone(), |remedy| format!("{remedy}; {output}")));
         }
         failure
@@ -183,6 +189,26 @@ impl From<Problem> for CommandFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_wire::ids::{FunctionName, InvocationId};
+
+    #[test]
+    fn the_help_leads_to_what_was_printed() {
+        let function = FunctionName::new("web/hello").unwrap();
+        for (reason, expected) in [
+            (
+                Reason::Exit(3),
+                format!("fndctl logs --id {} shows its output", InvocationId(7)),
+            ),
+            (
+                Reason::Load,
+                "fndctl logs web/hello shows what it printed while it was loaded".to_owned(),
+            ),
+        ] {
+            let problem = Problem::new(Code::FunctionFailed, "it is broken");
+            let problem = problem.of(&function).in_invocation(InvocationId(7), Some(reason));
+            assert_eq!(CommandFailure::from(problem).help, Some(expected));
+        }
+    }
 
     #[test]
     fn exit_codes_never_change() {

@@ -12,6 +12,7 @@
 //! - `fuzzing`: what the fuzzer may call
 //! - `groups`: lists of verbs: the groups of the help, what verbs need and print
 //! - `health`: what is wrong with the machine, the files and the state
+//! - `hosts`: one verb on several machines, over ssh
 //! - `interpreters`: interpreters that fndctl installs
 //! - `lazy`: options of verbs, made when they are needed
 //! - `local`: places and a judge for verbs that need no daemon
@@ -34,6 +35,7 @@ mod exit;
 pub mod fuzzing;
 mod groups;
 mod health;
+mod hosts;
 mod interpreters;
 mod lazy;
 mod local;
@@ -52,6 +54,7 @@ use commands::kubeless::PROGRAM;
 use context::Context;
 use exit::{CommandFailure, Exit};
 use groups::lists;
+use hosts::{HostCommand, HostView};
 use lazy::Lazy;
 use output::{ColorChoice, Format, Jq, Output};
 use std::ffi::OsString;
@@ -134,15 +137,18 @@ pub fn main() -> ExitCode {
     let mut command = Cli::command_for(&words);
     let parsed = command.try_get_matches_from_mut(words).and_then(|mut matches| {
         let verb = matches.subcommand_name().unwrap_or_default().to_owned();
-        Ok((verb, Cli::from_arg_matches_mut(&mut matches)?))
+        let is_remote = matches.contains_id("hosts");
+        let remote = is_remote.then(|| hosts::words(&command, &matches)).transpose()?;
+        let cli = Cli::from_arg_matches_mut(&mut matches)?;
+        Ok((verb, remote.unwrap_or_default(), cli))
     });
-    let (verb, cli) = match parsed {
+    let (verb, remote, cli) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return refused(&error.format(&mut command)),
     };
     // The process ends soon. To free the many texts of a command line would take longer than to send a request.
     std::mem::forget(command);
-    let exit = run(&verb, cli).unwrap_or_else(|failure| {
+    let exit = run(&verb, remote, cli).unwrap_or_else(|failure| {
         output::failure(&failure);
         failure.exit
     });
@@ -168,13 +174,19 @@ fn refused(error: &clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8).into()
 }
 
-/// Runs a verb, which has this name.
-fn run(name: &str, cli: Cli) -> Result<Exit, CommandFailure> {
+/// Runs a verb, which has this name; with `-H` its words on other machines.
+fn run(name: &str, words: Vec<String>, cli: Cli) -> Result<Exit, CommandFailure> {
+    let Options {
+        socket,
+        user,
+        hosts,
+        printing,
+    } = cli.options;
     let needs_socket = match &cli.verb {
+        _ if !hosts.is_empty() => false,
         Verb::Kubeless(args) => args.needs_daemon(),
         _ => !lists(groups::WITHOUT_DAEMON, name),
     };
-    let Options { socket, user, printing } = cli.options;
     let context = Context {
         client: Client::new(self::socket(socket, user && needs_socket)?, user),
         out: Output::new(wanted(&printing, name, &cli.verb)?),
@@ -183,7 +195,13 @@ fn run(name: &str, cli: Cli) -> Result<Exit, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandFailure::failed(format!("failed to start: {error}")))?;
     let done = runtime.block_on(async {
-        match perform(cli.verb, &context).await {
+        let done = if hosts.is_empty() {
+            perform(cli.verb, &context).await
+        } else {
+            let command = HostCommand { hosts, words };
+            hosts::run(&context, &command, host_view(&cli.verb)?).await
+        };
+        match done {
             Err(failure) => Err(common::names::suggest(&context, failure).await),
             done => done,
         }
@@ -252,7 +270,7 @@ fn fits(format: Format, name: &str, prints_table: bool) -> Result<(), CommandFai
     }
     if format == Format::Name && !prints_table && !["new", "cat"].contains(&name) {
         let message = "`-o name` prints the first column of a table: only `status`, `list`, `top`, `emit`, `history`, `audit`, `dead-letters`, \
-                       `releases`, `runtimes`, `schedules`, `nats`, `secret`, `binding`, `state`, `home` and `sizes` have it";
+                       `releases`, `runtimes`, `routes`, `schedules`, `nats`, `secret`, `binding`, `state`, `home` and `sizes` have it";
         return Err(CommandFailure::usage(message));
     }
     Ok(())
@@ -329,6 +347,24 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         Verb::Whoami(Lazy(args)) => c::whoami::run(context, args).await,
         Verb::Version(Lazy(args)) => c::version::run(context, args).await,
     }
+}
+
+/// Returns how a table shows the answers of other machines to a verb.
+fn host_view(verb: &Verb) -> Result<HostView, CommandFailure> {
+    use commands as c;
+    let view: HostView = match verb {
+        Verb::Status(args) if !args.watch => c::status::rows,
+        Verb::Overview(_) => c::overview::rows,
+        Verb::History(_) => c::history::rows,
+        Verb::DeadLetters(args) if args.lists() => c::dead_letters::rows,
+        Verb::Report(args) if !args.is_mail() => c::report::rows,
+        _ => {
+            let message = "`-H` asks several machines: only `status` without `--watch`, `overview`, `history`, `dead-letters list` and `report` \
+                           without `--mail` have it";
+            return Err(CommandFailure::usage(message).help("`ssh HOST fndctl ...` runs any verb on one machine"));
+        }
+    };
+    Ok(view)
 }
 
 /// Returns the socket that is named, the user's own, or that of an installed system.

@@ -8,6 +8,7 @@ use fnd_manifest::judge::Judge;
 use fnd_manifest::runtime::shipped;
 use fnd_wire::naming::UPLOADS;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The places of configuration, functions, runtimes and state.
@@ -89,6 +90,28 @@ impl LocalPlaces {
     }
 }
 
+/// Returns the configuration that the command line or the environment names, which must exist, else that of the places, which may
+/// be absent.
+///
+/// # Errors
+/// The named file does not exist.
+pub(crate) fn named_configuration(named: Option<&Path>, places: &LocalPlaces) -> Result<PathBuf, CommandFailure> {
+    let variable = std::env::var_os("FND_CONFIG").filter(|value| !value.is_empty());
+    let (config, named) = match (named, variable) {
+        (Some(named), _) => (named, "--config"),
+        (None, Some(_)) => (places.config.as_path(), "FND_CONFIG"),
+        (None, None) => return Ok(places.config.clone()),
+    };
+    let config = std::path::absolute(config).unwrap_or_else(|_| config.to_owned());
+    match std::fs::metadata(&config) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let message = format!("there is no configuration file `{}`", config.display());
+            Err(CommandFailure::usage(message).help(format!("correct {named}, or create the file")))
+        }
+        Ok(_) | Err(_) => Ok(config),
+    }
+}
+
 /// Returns the program `fnd` that belongs to this `fndctl`: the one beside it, on `PATH`, or the installed one.
 ///
 /// # Errors
@@ -128,7 +151,11 @@ pub(crate) fn judge(config: &Path, runtimes: &[PathBuf]) -> (Option<Judge>, Vec<
     };
     // The shipped descriptions come first, since a later one replaces one of the same id.
     files.runtimes.splice(0..0, shipped::descriptions());
-    let mut judge = Judge::new();
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("fnd-helper"));
+    let mut judge = match beside.filter(|helper| helper.is_file()) {
+        Some(helper) => Judge::new().with_helper(text(&helper)),
+        None => Judge::new(),
+    };
     let (policy, document) = judge.settings(&files);
     (policy.map(|_| judge), document.diagnostics)
 }
@@ -136,6 +163,22 @@ pub(crate) fn judge(config: &Path, runtimes: &[PathBuf]) -> (Option<Judge>, Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_named_configuration_must_exist() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("fnd.toml");
+        let places = LocalPlaces::usual(false).expect("it needs no home");
+        let failure = named_configuration(Some(file.as_path()), &places).unwrap_err();
+        assert!(
+            failure.message.starts_with("there is no configuration file `/"),
+            "{}",
+            failure.message
+        );
+        assert_eq!(failure.help.as_deref(), Some("correct --config, or create the file"));
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(named_configuration(Some(file.as_path()), &places).unwrap(), file);
+    }
 
     #[test]
     fn a_variable_of_fnd_names_a_place_for_fndctl_too() {

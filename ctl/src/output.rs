@@ -249,12 +249,11 @@ impl Output {
     /// Standard output cannot be written.
     pub(crate) fn table(&self, table: &TextTable) -> Result<(), CommandFailure> {
         if self.format == Format::Name {
-            let mut names = table.rows.iter().filter_map(|(_, cells)| cells.first());
-            return names.try_for_each(|name| self.line(name));
+            return table.names().try_for_each(|name| self.line(name));
         }
         let table = match self.format {
             Format::Wide => Cow::Borrowed(table),
-            _ => table.fitting(self.width.unwrap_or(WIDTH)),
+            _ => table.fitting(self.width),
         };
         let lines = table.lines(self.width);
         for (number, line) in lines.iter().enumerate().skip(usize::from(!self.wanted.headers)) {

@@ -85,12 +85,16 @@ pub(crate) fn advice(error: &clap::Error) -> Option<CommandFailure> {
         ErrorKind::UnknownArgument if !verb.is_empty() => options::unknown(error, &verb),
         ErrorKind::MissingRequiredArgument if !verb.is_empty() => options::missing(error, &verb),
         ErrorKind::InvalidSubcommand => no_verb(error, &verb),
-        ErrorKind::ArgumentConflict => {
-            let typed = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-            options::untyped_socket(error, &typed.collect::<Vec<_>>())
-        }
+        ErrorKind::ArgumentConflict => options::untyped_socket(error, &typed()),
+        ErrorKind::InvalidValue => options::empty_socket(error, &typed()),
         _ => None,
     }
+}
+
+/// Returns the words of this command line.
+fn typed() -> Vec<String> {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    words.collect()
 }
 
 /// Returns the verb of a refused command line with the verb below it, as clap prints them in its line of usage.
@@ -196,6 +200,19 @@ mod tests {
         }
         let other = refused(&["fndctl", "web", "--socket", "/a", "--port", "0"]);
         assert!(options::untyped_socket(&other, &[]).is_none());
+    }
+
+    #[test]
+    fn an_empty_socket_that_nobody_typed_is_that_of_the_variable() {
+        for words in [["fndctl", "web", "--control", ""], ["fndctl", "status", "--socket", ""]] {
+            let error = Cli::command().try_get_matches_from(words).unwrap_err();
+            let words = words.map(str::to_owned);
+            assert!(options::empty_socket(&error, &words).is_none(), "{words:?}");
+            let failure = options::empty_socket(&error, &words[..2]).unwrap();
+            assert!(failure.message.contains("`FND_SOCKET` is empty"), "{}", failure.message);
+        }
+        let other = Cli::command().try_get_matches_from(["fndctl", "status", "-o", ""]);
+        assert!(options::empty_socket(&other.unwrap_err(), &[]).is_none());
     }
 
     #[test]

@@ -120,6 +120,11 @@ pub(crate) fn size(bytes: Option<u64>) -> String {
 /// Returns reason and message of an end. If the message begins with the reason, as a program's own last line may, the
 /// reason is not repeated.
 pub(crate) fn why(reason: Option<Reason>, message: &str) -> String {
+    // fnd's own words for the number say nothing more.
+    let message = match reason {
+        Some(Reason::Exit(code)) if message == format!("exit code {code}") => "",
+        _ => message,
+    };
     let reason = reason.map(|reason| reason.to_string()).unwrap_or_default();
     if message.is_empty() || message.starts_with(&reason) {
         format!("{reason}{}", message.strip_prefix(&reason).unwrap_or_default())
@@ -132,7 +137,7 @@ pub(crate) fn why(reason: Option<Reason>, message: &str) -> String {
 pub(crate) fn ended_service(status: &FunctionStatus) -> Option<&'static str> {
     let is_looping = status.state.as_str() == "crash-looping" && status.reason == Some(Reason::Ok);
     is_looping.then_some(
-        "it ends with exit code 0, but a service runs until it is stopped: start the program in the foreground, or remove `[service]`",
+        "it ends with exit code 0, but a service runs until it is stopped: start the program in the foreground, or make it a script (no `[service]`, no `mode = \"service\"`)",
     )
 }
 
@@ -189,6 +194,8 @@ mod tests {
             (Reason::Oom, "at the limit of 64 MiB", "oom: at the limit of 64 MiB"),
             (Reason::Failed, "failed: no such host", "failed: no such host"),
             (Reason::Exit(3), "no such host", "exit-3: no such host"),
+            (Reason::Exit(3), "exit code 3", "exit-3"),
+            (Reason::Exit(3), "exit code 4 of tar", "exit-3: exit code 4 of tar"),
             (Reason::Ok, "", "ok"),
         ] {
             assert_eq!(why(Some(reason), message), expected);

@@ -125,6 +125,9 @@ impl Places {
 /// Why the places cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacesError {
+    /// Somebody named a configuration file that does not exist. Only that of the default path may be absent.
+    #[error("there is no configuration file `{}`: correct `--config` or FND_CONFIG, or create the file", .0.display())]
+    NoConfiguration(PathBuf),
     /// `--user` without a home.
     #[error("`--user` needs HOME (and for sockets XDG_RUNTIME_DIR) in the environment")]
     NoHome,
@@ -138,6 +141,21 @@ pub enum PlacesError {
 }
 
 impl DaemonCli {
+    /// Returns the places of a start or a check, which need the configuration file that somebody named.
+    ///
+    /// # Errors
+    /// [`PlacesError`].
+    pub fn places_with_configuration(&self) -> Result<Places, PlacesError> {
+        let places = self.places()?;
+        // fnd may perhaps not look at a file that the spawner reads: then the spawner says what is wrong with it.
+        let is_missing = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        let missing = self.config.is_some() && std::fs::metadata(&places.config).is_err_and(is_missing);
+        if missing {
+            return Err(PlacesError::NoConfiguration(places.config));
+        }
+        Ok(places)
+    }
+
     /// Returns the places: those named, else those of the system or, with `--user`, of the user.
     ///
     /// # Errors
@@ -246,6 +264,20 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         DaemonCli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_named_configuration_must_exist() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("fnd.toml");
+        let cli = DaemonCli::parse_from(["fnd", "--config", file.to_str().unwrap()]);
+        let error = cli.places_with_configuration().unwrap_err().to_string();
+        assert!(
+            error.starts_with(&format!("there is no configuration file `{}`", file.display())),
+            "{error}"
+        );
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(cli.places_with_configuration().unwrap().config, file);
     }
 
     #[test]

@@ -87,8 +87,16 @@ pub(crate) fn all<T, C: FromIterator<T>>(
 
 /// Returns whether an error says that the file is no database that can be read.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error_code();
-    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    matches!(code(error), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Returns the kind of an error. All statements are fnd's own, so one that names a table or column that is not there says that the
+/// file's schema is damaged.
+pub(crate) fn code(error: &rusqlite::Error) -> Option<ErrorCode> {
+    match error {
+        rusqlite::Error::SqlInputError { .. } => Some(ErrorCode::DatabaseCorrupt),
+        _ => error.sqlite_error_code(),
+    }
 }
 
 /// Returns an error that says that the file is damaged.

@@ -83,7 +83,7 @@ mod uploads;
 mod views;
 pub mod workers;
 
-use cli::DaemonCli;
+use cli::{DaemonCli, PlacesError};
 use start::handshake::HandshakeError;
 use tokio::runtime::LocalOptions;
 
@@ -107,7 +107,9 @@ pub fn run(cli: &DaemonCli) -> anyhow::Result<()> {
 pub fn exit_code(error: &anyhow::Error) -> u8 {
     if matches!(error.downcast_ref(), Some(ledger::LockError::Held(_))) {
         75
-    } else if matches!(error.downcast_ref(), Some(HandshakeError::Configuration(_))) {
+    } else if matches!(error.downcast_ref(), Some(HandshakeError::Configuration(_)))
+        || matches!(error.downcast_ref(), Some(PlacesError::NoConfiguration(_)))
+    {
         78
     } else {
         1

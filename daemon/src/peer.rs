@@ -5,7 +5,9 @@
 //! first.
 
 use fnd_core::access::{Author, Permissions};
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::settings::{self, Role};
+use fnd_manifest::warning::Warning;
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
@@ -170,6 +172,18 @@ impl PeerAccess {
             }
         }
         (access, problems)
+    }
+
+    /// Returns the problems of [`Self::resolve`] as warnings, but for the group of the default: a package makes it, and a person who
+    /// starts fnd does not need it.
+    #[must_use]
+    pub fn warnings(problems: Vec<String>) -> Vec<Diagnostic> {
+        let problems = problems.into_iter();
+        let others = problems.filter(|problem| !problem.contains("the group `fnd`"));
+        let help = "correct the name, or create the group or user; then `fndctl reload`";
+        others
+            .map(|problem| Diagnostic::warning(Warning::UnknownHolder, problem).with_help(help))
+            .collect()
     }
 
     /// Returns what the author of a function may do. While every admin is one for all functions, so was the unknown
@@ -341,6 +355,10 @@ mod tests {
         assert_eq!(problems.len(), 2);
         assert!(problems[0].contains("the group `no-such-group-fnd`"), "{problems:?}");
         assert!(problems[1].contains("the user `no-such-user-fnd`"), "{problems:?}");
+        let of_default = "[[access]] names the group `fnd`, which does not exist".to_owned();
+        let warnings = PeerAccess::warnings([problems, vec![of_default]].concat());
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings.iter().all(|warning| !warning.is_error()));
     }
 
     #[tokio::test]

@@ -40,7 +40,7 @@ pub enum JudgeError {
 /// # Errors
 /// Any [`JudgeError`]; the spawner then starts another judge.
 pub fn run(protocol: u16) -> Result<(), JudgeError> {
-    // This comes before the rights are given up, because the number of CPUs is read from files.
+    // This comes before the rights are given up, because it reads files.
     let judge = on_this_machine();
     crate::confine::confine()?;
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
@@ -49,12 +49,18 @@ pub fn run(protocol: u16) -> Result<(), JudgeError> {
     serve(judge, protocol, &mut &input, &mut output)
 }
 
-/// Returns a judge that knows how many CPUs this process may use.
+/// Returns a judge that knows how many CPUs this process may use, and where this program is.
 fn on_this_machine() -> Judge {
-    match std::thread::available_parallelism() {
+    let judge = match std::thread::available_parallelism() {
         Ok(cpus) => Judge::new().with_cpus(cpus.get()),
         // If nobody knows the number of CPUs, it is no reason to refuse a configuration.
         Err(_) => Judge::new(),
+    };
+    let own = std::env::current_exe().unwrap_or_default().display().to_string();
+    // After an upgrade Linux adds this to the path of the program that was replaced, and the new one is there.
+    match own.trim_end_matches(" (deleted)") {
+        "" => judge,
+        path => judge.with_helper(path.to_owned()),
     }
 }
 

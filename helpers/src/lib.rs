@@ -12,6 +12,7 @@
 //! - `decrypt`: decrypts and encrypts secrets, and makes keys
 //! - `find_secret`: finds a secret in YAML files
 //! - `judge`: judges manifests
+//! - `lambda`: serves a function that is made for AWS Lambda
 //! - `measure`: counts what is in a function's home and cache
 //! - `task`: reads the command line
 //! - `unpack`: unpacks archives
@@ -24,6 +25,7 @@ pub mod confine;
 pub mod decrypt;
 pub mod find_secret;
 pub mod judge;
+pub mod lambda;
 pub mod measure;
 pub mod task;
 pub mod unpack;

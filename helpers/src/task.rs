@@ -1,6 +1,6 @@
 //! Reads the command line. Its options are those that `fnd` itself had for these tasks: an older fnd-spawner still uses them.
 
-use crate::{decrypt, find_secret, judge, measure, unpack, watch};
+use crate::{decrypt, find_secret, judge, lambda, measure, unpack, watch};
 use fnd_wire::frame::PROTOCOL_MIN;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,6 +25,8 @@ pub enum Task {
     Watch,
     /// Counts the bytes in the home and the cache of a function.
     Measure([PathBuf; 2]),
+    /// Serves the function whose `bootstrap` is this file, with at most so many calls at once.
+    Lambda(PathBuf, u32),
 }
 
 impl Task {
@@ -43,6 +45,10 @@ impl Task {
             ("--keygen", []) => Self::Keygen,
             ("--watch", []) => Self::Watch,
             ("--measure", [home, cache]) => Self::Measure([home.into(), cache.into()]),
+            ("--lambda", [entry, concurrency]) => {
+                let concurrency = concurrency.to_str()?.parse::<u32>().ok().filter(|calls| *calls > 0)?;
+                Self::Lambda(entry.into(), concurrency)
+            }
             (_, []) => Self::Unpack(first.strip_prefix("--unpack=")?.to_owned()),
             _ => return None,
         })
@@ -61,6 +67,7 @@ impl Task {
             Self::Keygen => return decrypt::run_keygen(),
             Self::Watch => return watch::run(),
             Self::Measure(directories) => return measure::run(directories),
+            Self::Lambda(entry, concurrency) => return lambda::run(entry, *concurrency),
         };
         if ended { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
@@ -82,6 +89,10 @@ mod tests {
         assert_eq!(of("--unpack=.tar.gz"), Some(Task::Unpack(".tar.gz".to_owned())));
         assert_eq!(of("--measure /h /c"), Some(Task::Measure(["/h".into(), "/c".into()])));
         assert_eq!(of("--watch"), Some(Task::Watch));
+        assert_eq!(
+            of("--lambda /c/bootstrap 4"),
+            Some(Task::Lambda("/c/bootstrap".into(), 4))
+        );
         for nothing in [
             "",
             "judge",
@@ -92,6 +103,8 @@ mod tests {
             "--unpack",
             "--measure /h",
             "--watch --decrypt",
+            "--lambda /c/bootstrap",
+            "--lambda /c/bootstrap 0",
         ] {
             assert_eq!(of(nothing), None, "{nothing}");
         }

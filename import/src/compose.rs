@@ -7,9 +7,9 @@ mod keys;
 
 use super::Imported;
 use super::names::{ImportedNames, is_settable, lists};
-use super::rows::{RESTARTS, reported, take};
+use super::rows::{RESTARTS, reported, take, unknown_key};
 use super::script::{ScriptCode, split};
-use super::stop_signal::stop_signal;
+use super::stop_signal::{is_killed_at_once, stop_signal};
 use super::systemd;
 use super::text::{self, within};
 use super::tree::{self, NamedValue};
@@ -52,7 +52,10 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, users: I
                 // Keys that begin with `x-` are extensions, which compose itself ignores.
                 key if key.starts_with("x-") => report.works(&field, ""),
                 key if reported(keys::FILE, key, report, &field) => {}
-                _ => report.unknown(&field, "compose has no such key"),
+                key => report.unknown(
+                    &field,
+                    &unknown_key("compose has no such key", key, keys::FILE, "services"),
+                ),
             }
         }
         for item in services.iter().flat_map(NamedValue::items) {
@@ -155,6 +158,7 @@ impl ComposeImport {
             "deploy" => self.deploy(name, item),
             "mem_limit" | "cpus" | "pids_limit" => self.limit(item.key, &text, &field),
             "scale" => self.replicas(&text, &field),
+            "stop_grace_period" if is_killed_at_once(made, report, &field) => {}
             "stop_grace_period" => match systemd::seconds(&text).filter(|time| !time.is_zero()) {
                 Some(time) => made.works(report, "limits.grace", print_duration(time), &field),
                 None => report.refused(&field, "expected a duration such as `10s`"),
@@ -175,7 +179,7 @@ impl ComposeImport {
             "network_mode" if text == "host" => report.works(&field, ""),
             key if key.starts_with("x-") => report.works(&field, ""),
             key if reported(keys::SERVICE, key, report, &field) => {}
-            _ => report.unknown(&field, "compose has no such key"),
+            key => report.unknown(&field, &unknown_key("compose has no such key", key, keys::SERVICE, "")),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::pm2::evaluate::place_in;
 use super::script::LINK;
 use super::users::ImportedUsers;
-use super::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, tree, webhook};
+use super::{Imported, compose, crontab, dagu, pm2, sam, supervisord, systemd, tree, webhook};
 use fnd_manifest::foreign::MadeManifest;
 use fnd_manifest::foreign::yaml::Document;
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// Makes functions of an input; its first byte says what it is: `c` for a crontab, `C` for one with users, `u` for a service,
 /// `t` for a service and, after a NUL, its timer, `s` for a file of supervisord, `w` for hooks of webhook, `p` for an
 /// ecosystem file of pm2, `j` for what such a file exports and, after a NUL, its program, `d` for a DAG of dagu, `o` for a
-/// compose file.
+/// compose file, `a` for a template of AWS SAM.
 ///
 /// # Panics
 /// A function has an invalid name or manifest, or two have the same name.
@@ -34,6 +34,7 @@ pub fn import(input: &[u8]) {
                 apps(&documents)
             })
         }
+        b'a' => sam::fuzzing::made(bytes, &[("Stage", "live")]),
         b'd' => tree_of("nightly.yaml", bytes, |documents| dagu::dag(documents, "nightly.yaml")),
         b'o' => tree_of("compose.yaml", bytes, |documents| {
             compose::services(

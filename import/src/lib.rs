@@ -13,6 +13,7 @@
 //! - `places`: places that the sandbox must show
 //! - `pm2`: services of pm2's apps
 //! - `rows`: rows of the report, as tables
+//! - `sam`: functions of templates of AWS SAM
 //! - `script`: the scripts of functions
 //! - `stop_signal`: the signal that asks a program to end
 //! - `supervisord`: services of supervisord's programs
@@ -35,6 +36,7 @@ mod names;
 mod places;
 pub mod pm2;
 mod rows;
+pub mod sam;
 mod script;
 mod stop_signal;
 pub mod supervisord;
@@ -57,6 +59,8 @@ use fnd_manifest::foreign::{ConversionReport, MadeManifest};
 pub struct Imported {
     /// The functions; one with a mistake is not among them.
     pub functions: Vec<MadeManifest>,
+    /// The names of functions that are not written because of a mistake.
+    pub refused: Vec<String>,
     /// The treatment of each field.
     pub report: ConversionReport,
     /// Secrets that belong to no single function: name and value.
@@ -75,7 +79,10 @@ impl Imported {
 
     /// Adds the rows of a report, and the function that it is about unless something of it was refused.
     fn add(&mut self, made: MadeManifest, report: ConversionReport) {
-        self.functions.extend((!report.is_refused()).then_some(made));
+        match report.is_refused() {
+            true => self.refused.push(made.name),
+            false => self.functions.push(made),
+        }
         self.report.rows.extend(report.rows);
     }
 

@@ -21,7 +21,7 @@ const COPIERS: &str = "cp install rsync";
 /// Programs that change the system or the rights of a process. A function cannot.
 const RIGHTS: &str = "\
     sudo su doas runuser pkexec systemctl service docker podman iptables nft ufw mount umount reboot shutdown \
-    poweroff apt apt-get dnf yum modprobe";
+    poweroff apt apt-get dnf yum modprobe logrotate run-parts";
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShownPlaces {
@@ -129,7 +129,7 @@ impl ShownPlaces {
         if !self.rights.is_empty() {
             let verb = if self.rights.len() == 1 { "needs" } else { "need" };
             notes.push_str(&format!(
-                "; {} {verb} rights that a function does not have (docs/run-as-another-user.md)",
+                "; {} {verb} rights that a function has only if root gives them (docs/run-as-another-user.md)",
                 names(&self.rights)
             ));
         }
@@ -208,11 +208,15 @@ mod tests {
         };
         assert_eq!(
             note("certbot renew && systemctl reload nginx; /usr/bin/sudo x"),
-            "; sudo, systemctl need rights that a function does not have (docs/run-as-another-user.md)"
+            "; sudo, systemctl need rights that a function has only if root gives them (docs/run-as-another-user.md)"
+        );
+        assert_eq!(
+            note("cd / && run-parts --report /etc/cron.hourly"),
+            "; run-parts needs rights that a function has only if root gives them (docs/run-as-another-user.md)"
         );
         assert_eq!(
             note("docker ps"),
-            "; docker needs rights that a function does not have (docs/run-as-another-user.md)"
+            "; docker needs rights that a function has only if root gives them (docs/run-as-another-user.md)"
         );
         assert_eq!(
             note("find /tmp -mtime +7 -delete"),

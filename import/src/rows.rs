@@ -2,6 +2,7 @@
 
 use crate::names::lists;
 use fnd_manifest::foreign::{ConversionReport, Field, FieldVerdict, MadeManifest};
+use fnd_manifest::schema::read::nearest;
 use toml::Value;
 
 /// Texts about keys. The first part of a row names the keys, separated by blanks.
@@ -18,6 +19,15 @@ pub(crate) fn reported(rows: KeyTexts, key: &str, report: &mut ConversionReport,
     };
     report.add(field, verdict, becomes, Some(note).filter(|note| !note.is_empty()));
     true
+}
+
+/// Returns the note on a key that the other program does not know: `what` it has none of, and the key of its tables, or of `more` keys,
+/// that may be meant.
+pub(crate) fn unknown_key(what: &str, key: &str, rows: KeyTexts, more: &str) -> String {
+    let of_rows = rows.iter().flat_map(|(head, _)| head.split_ascii_whitespace().skip(1));
+    let names: Vec<&str> = of_rows.chain(more.split_ascii_whitespace()).collect();
+    let near = nearest(key, &names).map(|near| format!("; did you mean `{near}`?"));
+    format!("{what}{}", near.unwrap_or_default())
 }
 
 /// Returns the verdict of a row, what the key becomes, and the note, if the row names the key.
@@ -69,4 +79,23 @@ pub(crate) fn refuse(report: &mut ConversionReport, taken: Result<(), String>, f
 pub(crate) fn table<const N: usize>(entries: [(&str, &str); N]) -> Value {
     let entries = entries.map(|(key, text)| (key.to_owned(), Value::from(text)));
     Value::Table(entries.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_key_is_recognised() {
+        const ROWS: KeyTexts = &[("works name group", ""), ("refused:env max_restarts", "why")];
+        for (key, expected) in [
+            ("max_restart", "none; did you mean `max_restarts`?"),
+            ("gruop", "none; did you mean `group`?"),
+            ("commmand", "none; did you mean `command`?"),
+            ("refused:env", "none"),
+            ("volumes", "none"),
+        ] {
+            assert_eq!(unknown_key("none", key, ROWS, "command env"), expected, "{key}");
+        }
+    }
 }

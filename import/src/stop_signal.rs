@@ -2,6 +2,10 @@
 
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use fnd_wire::plan::STOP_SIGNALS;
+use toml::Value;
+
+/// The grace of a program that SIGKILL ends at once.
+const AT_ONCE: &str = "0";
 
 /// Takes a signal over, by its name or its number. A function that is no service has no `service.stop_signal`.
 pub(crate) fn stop_signal(
@@ -18,7 +22,7 @@ pub(crate) fn stop_signal(
         Some((own, _)) if service => made.works(report, "service.stop_signal", *own, field),
         None if ["KILL", "9"].contains(&name) => {
             let note = "SIGTERM comes first, and SIGKILL at once behind it";
-            made.differs(report, ("limits.grace", "0"), field, note);
+            made.differs(report, ("limits.grace", AT_ONCE), field, note);
         }
         _ => report.differs(
             field,
@@ -26,6 +30,16 @@ pub(crate) fn stop_signal(
             "fnd sends SIGTERM to every process: let the program end by it as by the other signal",
         ),
     }
+}
+
+/// Says whether SIGKILL ends the program at once. Then the time that the other program would wait before it, of this field, does not
+/// matter: a file may have both, in any order.
+pub(crate) fn is_killed_at_once(made: &MadeManifest, report: &mut ConversionReport, field: &Field) -> bool {
+    let is_at_once = made.manifest.get("limits.grace").and_then(Value::as_str) == Some(AT_ONCE);
+    if is_at_once {
+        report.differs(field, "", "SIGKILL comes at once, so there is nothing to wait for");
+    }
+    is_at_once
 }
 
 #[cfg(test)]

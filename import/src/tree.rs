@@ -2,7 +2,8 @@
 
 use super::text;
 use crate::failure::ImportFailure;
-use fnd_manifest::foreign::yaml::{Document, Value, YamlNode, YamlPosition, documents};
+use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::foreign::yaml::{Document, Value, YamlNode, YamlPosition, documents, tagged_documents};
 use fnd_manifest::foreign::{ConversionReport, Field};
 use std::path::Path;
 
@@ -23,13 +24,16 @@ pub(crate) fn read_json(path: &Path, prepare: impl FnOnce(&mut [u8])) -> Result<
     let name = path.display().to_string();
     if path.extension().is_some_and(|end| end == "json") {
         prepare(&mut bytes);
-        // YAML refuses tabs between values, which JSON allows; a text in JSON has none.
-        bytes
-            .iter_mut()
-            .filter(|byte| **byte == b'\t')
-            .for_each(|byte| *byte = b' ');
+        without_tabs(&mut bytes);
     }
     parse(&name, &bytes)
+}
+
+/// Replaces the tabs of a text in JSON: YAML refuses them between values, and a value of JSON has none.
+pub(crate) fn without_tabs(json: &mut [u8]) {
+    json.iter_mut()
+        .filter(|byte| **byte == b'\t')
+        .for_each(|byte| *byte = b' ');
 }
 
 /// Parses the documents of a text.
@@ -37,11 +41,21 @@ pub(crate) fn read_json(path: &Path, prepare: impl FnOnce(&mut [u8])) -> Result<
 /// # Errors
 /// It is neither YAML nor JSON.
 pub(crate) fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Document>, ImportFailure> {
-    documents(name, bytes).map_err(|problem| {
-        let mut failure = ImportFailure::invalid(format!("`{name}` cannot be read"));
-        failure.diagnostics.push(*problem);
-        failure
-    })
+    documents(name, bytes).map_err(|problem| unreadable(name, *problem))
+}
+
+/// Parses the documents of a text; a value with a tag, such as `!Ref a`, is a map with the tag as its key.
+///
+/// # Errors
+/// As for [`parse`].
+pub(crate) fn parse_tagged(name: &str, bytes: &[u8]) -> Result<Vec<Document>, ImportFailure> {
+    tagged_documents(name, bytes).map_err(|problem| unreadable(name, *problem))
+}
+
+fn unreadable(name: &str, problem: Diagnostic) -> ImportFailure {
+    let mut failure = ImportFailure::invalid(format!("`{name}` cannot be read"));
+    failure.diagnostics.push(problem);
+    failure
 }
 
 /// Returns the field of a whole file, under this name.

@@ -7,7 +7,7 @@ mod disk;
 #[cfg(test)]
 mod tests;
 
-pub use disk::Disk;
+pub use disk::{Disk, is_function};
 
 use crate::diagnostic::Diagnostic;
 use crate::foreign::{self, yaml};
@@ -19,10 +19,10 @@ use crate::function::{calls, project};
 use crate::judge::{Judge, Verdict, judged};
 use crate::settings::resolve::configuration;
 use crate::warning::Warning;
-use fnd_wire::archive::{ArchiveRefusal, Format};
+use fnd_wire::archive::{ArchiveRefusal, Format, SUFFIXES};
 use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::naming::{is_foreign, is_manifest};
+use fnd_wire::naming::{BOOTSTRAP, is_foreign, is_manifest};
 use fnd_wire::plan::{CODE_MAX, CodeLayout, JudgeFunction, JudgeSettings, JudgedFile, Plan};
 use fnd_wire::unpack::Foreign;
 use std::collections::HashSet;
@@ -216,24 +216,15 @@ fn names(files: &dyn CheckedFiles, directory: &str) -> Vec<String> {
 /// Judges a path: a directory of functions, a function in directory form, a code file, or a manifest.
 #[must_use]
 pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
-    let mut check = DirectoryCheck {
-        judge,
-        files,
-        result: Checked::default(),
-        claims: judge.claims(),
-    };
-    // Names are joined to the path with `/`, so a `/` at its end would be there twice.
-    let path = path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path);
+    let mut check = DirectoryCheck::new(judge, files);
+    let path = without_end(path);
     match files.kind(path) {
         Err(error) => check.result.diagnostics.push(unreadable(path, &error)),
-        Ok(EntryKind::Directory { manifest: false }) => {
-            check.directory(path, None);
-            check.calls();
-        }
-        Ok(EntryKind::Directory { manifest: true }) => check.one(path),
+        Ok(EntryKind::Directory { function: true }) if !is_of_archive(files, path) => check.one(path),
+        Ok(EntryKind::Directory { .. }) => check.functions(path),
         Ok(EntryKind::File { .. }) => match path.strip_suffix("/function.toml") {
-            Some(directory) => check.one(directory),
-            None => check.one(path),
+            Some(directory) if !is_of_archive(files, directory) => check.one(directory),
+            Some(_) | None => check.one(path),
         },
         Ok(EntryKind::Other) => {
             let problem = Diagnostic::error("not-a-file", "not a regular file or a directory");
@@ -243,6 +234,32 @@ pub fn check(judge: &Judge, files: &dyn CheckedFiles, path: &str) -> Checked {
     check.result
 }
 
+/// Judges a directory of functions. A `function.toml` in it is the manifest of the function `function`, as for the daemon, and
+/// does not make the directory one function.
+#[must_use]
+pub fn check_functions(judge: &Judge, files: &dyn CheckedFiles, directory: &str) -> Checked {
+    let mut check = DirectoryCheck::new(judge, files);
+    check.functions(without_end(directory));
+    check.result
+}
+
+/// Names are joined to a path with `/`, so a `/` at its end would be there twice.
+fn without_end(path: &str) -> &str {
+    path.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(path)
+}
+
+/// Says whether the `function.toml` of a directory is the manifest of an archive, such as `function.zip`, which is the only other
+/// file there.
+fn is_of_archive(files: &dyn CheckedFiles, directory: &str) -> bool {
+    let mut others = names(files, directory);
+    others.retain(|name| !name.starts_with('.') && name != "function.toml");
+    let is_its = |name: &String| {
+        let end = name.strip_prefix("function");
+        end.is_some_and(|end| SUFFIXES.iter().any(|(suffix, _)| end == *suffix))
+    };
+    others.len() == 1 && others.iter().all(is_its)
+}
+
 struct DirectoryCheck<'a> {
     judge: &'a Judge,
     files: &'a dyn CheckedFiles,
@@ -250,7 +267,21 @@ struct DirectoryCheck<'a> {
     claims: Claims,
 }
 
-impl DirectoryCheck<'_> {
+impl<'a> DirectoryCheck<'a> {
+    fn new(judge: &'a Judge, files: &'a dyn CheckedFiles) -> Self {
+        Self {
+            judge,
+            files,
+            result: Checked::default(),
+            claims: judge.claims(),
+        }
+    }
+
+    fn functions(&mut self, path: &str) {
+        self.directory(path, None);
+        self.calls();
+    }
+
     /// Adds the warnings about calls of functions that are not in the directory.
     fn calls(&mut self) {
         let names: HashSet<&FunctionName> = self.result.verdicts.iter().map(|verdict| &verdict.function).collect();
@@ -368,7 +399,9 @@ impl DirectoryCheck<'_> {
         };
         let form = if found.directory {
             self.tree(&path, "", &mut files);
-            manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, false);
+            if holds(&files, "function.toml") || !holds(&files, BOOTSTRAP) {
+                manifest = self.read(&format!("{path}/function.toml"), TOML_MAX, false);
+            }
             CodeLayout::Directory
         } else if is_manifest(&found.source) {
             // As in a directory of which fnd has only the manifest.
@@ -390,7 +423,8 @@ impl DirectoryCheck<'_> {
             manifest = self.read(&format!("{directory}/{sidecar}"), TOML_MAX, false);
         }
         // `read` and `unpack` have reported the reason already.
-        let unread = files.is_empty() || (manifest.is_none() && (found.directory || found.sidecar.is_some()));
+        let needs_manifest = found.sidecar.is_some() || (found.directory && !holds(&files, BOOTSTRAP));
+        let unread = files.is_empty() || (manifest.is_none() && needs_manifest);
         if unread {
             return;
         }
@@ -500,6 +534,11 @@ impl DirectoryCheck<'_> {
             }
         }
     }
+}
+
+/// Says whether one of the files has this path in its function.
+fn holds(files: &[JudgedFile], path: &str) -> bool {
+    files.iter().any(|file| file.path == path)
 }
 
 fn unreadable(path: &str, error: &str) -> Diagnostic {

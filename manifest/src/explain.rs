@@ -115,6 +115,7 @@ pub const DIAGNOSTICS: &[(&str, &str)] = crate::texts! {
     "name-clash": "Several files have the name of one function. The file that already serves keeps serving.",
     "bad-name": "The name of a file or directory is not a valid function name.",
     "no-code": "There is a manifest without code.",
+    "other-machine": "The program was built for another processor: build it for this machine.",
     "no-entry": "It is not clear which file of the directory is run.",
     "no-function":
         "The file is not a function by any rule: no runtime claims its suffix, and it is not an executable program.",
@@ -146,6 +147,7 @@ pub const DIAGNOSTICS: &[(&str, &str)] = crate::texts! {
     "not-executable": "The file is a program that is executed, but its mode does not allow that.",
     "unreadable": "The file cannot be read.",
     "unknown-runtime": "There is no runtime with this name.",
+    "unknown-holder": "`[[access]]` names a group or user that this machine does not have: it gives nobody a role.",
     "unknown-version":
         "The runtime has no such version. `fndctl runtimes` lists what is installed; `[runtimes]` of fnd.toml adds versions.",
     "unchecked-version":
@@ -176,7 +178,7 @@ pub const DIAGNOSTICS: &[(&str, &str)] = crate::texts! {
         "The files of a directory belong together (one imports another, or there is a `pyproject.toml`), but each one is a \
          function of its own. None of them runs by itself. A directory with `function.toml` is one function.",
     "reserved": "fnd uses this name itself: a variable that it sets, or a path that it answers.",
-    "not-allowed": "`[users]` of the configuration does not allow this user or group for functions.",
+    "not-allowed": "`[users]` of the configuration does not allow this user, group or capability (`capabilities`) for functions.",
     "not-operated":
         "`[hooks]` or `[alert]` names a function that the author of this file (its owner, or who has uploaded it) may not operate. It is not called.",
     "not-trusted": "Only files that belong to root may use this setting, and never uploaded ones.",

@@ -53,6 +53,8 @@ words! {
         NoFunction = "no-function",
         /// `[runtimes]` names a runtime that does not exist.
         UnknownRuntime = "unknown-runtime",
+        /// `[[access]]` names a group or user that this machine does not have.
+        UnknownHolder = "unknown-holder",
         /// The group of a working copy can write to a file.
         InsecureMode = "insecure-mode",
     }
@@ -97,7 +99,8 @@ impl Warning {
             | Self::HomeSetAside
             | Self::PythonProject
             | Self::Shadowed
-            | Self::UnknownRuntime => WarningPlaces::Node,
+            | Self::UnknownRuntime
+            | Self::UnknownHolder => WarningPlaces::Node,
             Self::NoFunction => WarningPlaces::File,
             Self::OtherVersion | Self::InsecureMode => WarningPlaces::Validate,
         }
@@ -134,6 +137,7 @@ impl Warning {
             | Self::Shadowed
             | Self::NoFunction
             | Self::UnknownRuntime
+            | Self::UnknownHolder
             | Self::InsecureMode => false,
         }
     }

@@ -34,9 +34,11 @@ fn main() {
                 let text = text.join("\n");
                 let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
                 let range = value("range=").and_then(|range| range.split_once(' ')).unwrap_or(("70000", "99999"));
+                let allowed = value("allow=").into_iter().flat_map(|names| names.split(','));
+                let allowed = text.contains("allow_nobody").then_some("daemon").into_iter().chain(allowed);
                 let policy = Policy {
                     uid_range: (range.0.parse().unwrap(), range.1.parse().unwrap()),
-                    allow_users: text.contains("allow_nobody").then(|| "daemon".to_owned()).into_iter().collect(),
+                    allow_users: allowed.map(str::to_owned).collect(),
                     allow_root: text.contains("allow_root"),
                     best_effort_limits: false,
                     memory: value("memory=").map(|number| number.parse().unwrap()),
@@ -206,7 +208,7 @@ fn judge(function: &JudgeFunction, configured: usize) -> (FunctionVerdict, Vec<S
         entry,
         unix_text: true,
         user: value("user").map_or(User::Own, |user| User::Named(user.to_owned())),
-        groups: Vec::new(),
+        groups: list("groups"),
         limits: Limits {
             timeout_ms: None,
             grace_ms: number("grace").unwrap_or(500),

@@ -89,7 +89,8 @@ struct Grant {
     files: Stamps,
 }
 
-fn asks(plan: &Plan) -> bool {
+/// Returns whether a plan asks for another user than its own, for groups, or for capabilities.
+pub fn asks(plan: &Plan) -> bool {
     plan.user != User::Own || !plan.groups.is_empty()
 }
 
@@ -148,7 +149,7 @@ impl Grants {
         }
         let has_groups = |grant: &Grant| plan.groups.iter().all(|group| grant.groups.contains(group));
         let grant = self.users.get(&plan.function).filter(|grant| grant.user == plan.user && has_groups(grant));
-        let grant = grant.ok_or("this version may not start: its files no longer ask for that user")?;
+        let grant = grant.ok_or("this version may not start: its files no longer ask for that user or right")?;
         still(&grant.files).map_err(|why| format!("this version may not start with another user: {why}"))
     }
 }

@@ -30,10 +30,8 @@ pub fn listen_at(path: &std::path::Path) -> io::Result<OwnedFd> {
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     let address = SocketAddrUnix::new(path)?;
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {} // an earlier spawner left it; no other spawner runs, since this one has the state directory's lock
-    }
+    // An earlier spawner left it; no other spawner runs, since this one has the state directory's lock.
+    crate::places::if_there(std::fs::remove_file(path))?;
     // bind(2) makes the file with the mode that the umask leaves. After a later chmod(2) somebody could have connected.
     let mask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
     let bound = bind(&socket, &address);

@@ -230,8 +230,7 @@ impl Places {
     pub fn prepare_api(&self, function: FunctionId, fnd_and_group: Option<(u32, u32)>) -> io::Result<()> {
         let dir = self.api(function);
         make(&dir, 0o710)?;
-        let Some((fnd, group)) = fnd_and_group else { return Ok(()) };
-        std::os::unix::fs::lchown(&dir, Some(fnd), Some(group))
+        fnd_and_group.map_or(Ok(()), |(fnd, group)| std::os::unix::fs::lchown(&dir, Some(fnd), Some(group)))
     }
 
     /// Returns the directories of a function, named by its file form.
@@ -373,7 +372,6 @@ impl FunctionPlaces {
     /// it did.
     #[must_use]
     pub fn remove_invocation(&self, id: InvocationId) -> bool {
-        let gone = |removed: io::Result<()>| removed.err().is_none_or(|error| error.kind() == ErrorKind::NotFound);
         let (dir, tmp) = (self.invocation(id), self.invocation(id).join("tmp"));
         if !is_empty(&tmp) {
             return false;
@@ -384,7 +382,7 @@ impl FunctionPlaces {
         // The function may have changed the mode. The rename fails if another directory is kept already.
         let mode = fs::set_permissions(&tmp, Permissions::from_mode(0o700));
         mode.and_then(|()| fs::rename(&dir, self.tmp.join(SPARE))).is_ok()
-            || gone(fs::remove_dir(&tmp)) && gone(fs::remove_dir(&dir))
+            || if_there(fs::remove_dir(&tmp)).is_ok() && if_there(fs::remove_dir(&dir)).is_ok()
     }
 }
 

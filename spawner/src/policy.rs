@@ -5,7 +5,7 @@ use crate::log::Failed as _;
 use crate::process::identity::Identity;
 use crate::stat_cache::StatCache;
 use fnd_wire::frame::Problem;
-use fnd_wire::plan::{Plan, Policy, User};
+use fnd_wire::plan::{CAPABILITY, Plan, Policy, User, capability_bit, is_as_root};
 use fnd_wire::sandbox::{Profile, Sandbox};
 use fnd_wire::trust::{self, refusal};
 use nix::unistd::{Group, Uid, User as Account};
@@ -58,11 +58,12 @@ pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &
     let listed = |name: &str| policy.allow_users.iter().any(|allowed| allowed == name);
     if !myself.root() {
         let own = myself.name.clone().unwrap_or(name);
-        let other = matches!(&plan.user, User::Named(user) if *user != own);
-        if other || !plan.groups.is_empty() {
-            return Err("fnd does not run as root, so functions have no other user than its own".to_owned());
-        }
-        return Ok((None, own));
+        let other = matches!(&plan.user, User::Named(user) if *user != own) || !plan.groups.is_empty();
+        let why = || "fnd does not run as root: functions have its own user, and no capabilities".to_owned();
+        return if other { Err(why()) } else { Ok((None, own)) };
+    }
+    if !trusted && (plan.user != User::Own || !plan.groups.is_empty()) {
+        return Err("only files of root may name a user, groups and capabilities".to_owned());
     }
     let (uid, gid, name) = match &plan.user {
         // Checked again at each start: the range or the uid table may have changed since the function was installed.
@@ -74,25 +75,27 @@ pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &
             let account = Account::from_name(user).failed(&format!("look up the user `{user}`"))?;
             let account = account.ok_or_else(|| format!("there is no user `{user}`"))?;
             let root = account.uid.is_root();
-            if root && !(policy.allow_root && trusted) {
-                return Err("running as root needs `allow_root = true` in `[users]` of fnd.toml, and code and manifest owned by root".to_owned());
-            }
-            if !root && !trusted {
-                return Err("only files of root may name a user".to_owned());
-            }
-            if !root && !listed(user) {
-                return Err(format!("user `{user}` is not in `[users] allow` of fnd.toml"));
+            let (allowed, key) = if root { (policy.allow_root, "allow_root") } else { (listed(user), "allow") };
+            if !allowed {
+                return Err(format!("`[users] {key}` of fnd.toml does not allow the user `{user}`"));
             }
             (account.uid.as_raw(), account.gid.as_raw(), user.clone())
         }
     };
-    let mut groups = Vec::new();
-    if !trusted && !plan.groups.is_empty() {
-        return Err("only files of root may name groups".to_owned());
-    }
+    let (mut groups, mut capabilities) = (Vec::new(), 0);
+    let own = rustix::thread::capabilities(None).map_or(0, |own| own.permitted.bits());
     for group in &plan.groups {
-        if !listed(group) {
-            return Err(format!("group `{group}` is not in `[users] allow` of fnd.toml"));
+        let capability = group.strip_prefix(CAPABILITY);
+        let is_listed = listed(group);
+        if !is_listed || capability.is_some_and(is_as_root) && !policy.allow_root {
+            let key = if is_listed { "allow_root" } else { capability.map_or("allow", |_| "capabilities") };
+            return Err(format!("`[users] {key}` of fnd.toml does not allow `{group}`"));
+        }
+        if let Some(name) = capability {
+            let bit = capability_bit(name).filter(|bit| own & bit != 0);
+            let why = || format!("fnd-spawner lacks the capability `{name}`: see `CapabilityBoundingSet=` of its unit");
+            capabilities |= bit.ok_or_else(why)?;
+            continue;
         }
         let found = Group::from_name(group).failed(&format!("look up the group `{group}`"))?;
         groups.push(found.ok_or_else(|| format!("there is no group `{group}`"))?.gid.as_raw());
@@ -101,7 +104,7 @@ pub fn identity(plan: &Plan, uid: u32, policy: &Policy, trusted: bool, myself: &
         return Err(format!("the id {bad} is never given to a function"));
     }
     let groups = groups.into_iter().map(rustix::process::Gid::from_raw).collect();
-    Ok((Some(Identity { uid, gid, groups }), name))
+    Ok((Some(Identity { uid, gid, groups, capabilities }), name))
 }
 
 /// The chosen interpreter. The path as given is executed, since a virtual environment depends on its own path; the real

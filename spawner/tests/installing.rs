@@ -313,7 +313,7 @@ fn other_users_need_leave() {
     assert_eq!(harness.run(&root, None, &[]).stdout, "0\nCapEff:\t0000000000000000\n");
     // It is refused if another user owns the code.
     std::os::unix::fs::chown(harness.path("functions/r.sh"), Some(12_345), None).unwrap();
-    check(&mut harness, "r.sh", Some("r.toml"), &["owned by root"]);
+    check(&mut harness, "r.sh", Some("r.toml"), &["only files of root may name a user"]);
     std::os::unix::fs::chown(harness.path("functions/u.sh"), Some(12_345), None).unwrap();
     check(&mut harness, "u.sh", Some("u.toml"), &["only files of root may name a user"]);
 }

@@ -15,6 +15,7 @@ mod flood;
 mod handlers;
 mod http;
 mod invocations;
+mod lambda;
 mod language;
 mod listener;
 mod load;
@@ -49,9 +50,10 @@ const OPEN: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\
 const AS_SHIPPED: &str = "[sandbox]\nprofile = \"strict\"\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "scripts",
     "handlers",
+    "lambda",
     "pinned",
     "http",
     "asynchronous",
@@ -112,6 +114,7 @@ fn measure_parts(arguments: Vec<String>) -> ExitCode {
         match part {
             "scripts" => measure_scripts(rounds, &mut table),
             "handlers" => measure_handlers(rounds, &mut table),
+            "lambda" => lambda::measure(rounds, &mut table),
             "pinned" => pinned::measure(rounds, &mut table),
             "http" => listener::measure(rounds, &mut table),
             "asynchronous" => asynchronous::measure(rounds, 100_000 / part_of, &mut table),

@@ -140,8 +140,14 @@ fn assets(document: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Calls of the control socket, which say how much of a page's time is fnd's: each page asks for the access, the first page for
-/// the overview, the list of functions for all functions.
-const CALLS_OF_FND: [&str; 4] = ["/v1/access", "/v1/status?functions=0", "/v1/overview", "/v1/functions"];
+/// the overview, the list of functions for a page of them; the last one finds none of all functions.
+const CALLS_OF_FND: [&str; 5] = [
+    "/v1/access",
+    "/v1/status?functions=0",
+    "/v1/overview",
+    "/v1/functions?limit=200",
+    "/v1/functions?limit=200&state=invalid",
+];
 
 /// The pages; `ID` stands for a run.
 const PAGES: [&str; 9] = [

@@ -58,8 +58,10 @@ fn a_payload_comes_back_as_it_is() {
 fn no_payload_and_an_empty_one_are_answered() {
     each("echo", |runtime, worker| {
         let body = worker.call(&Call::default()).body();
+        // To a function of AWS Lambda, no payload is the event `{}`.
+        let empty: &[u8] = if runtime.id == "lambda" { b"{}" } else { b"null" };
         assert!(
-            body.as_deref().is_none_or(|body| body.is_empty() || body == b"null"),
+            body.as_deref().is_none_or(|body| body.is_empty() || body == empty),
             "{}: {body:?}",
             runtime.id
         );

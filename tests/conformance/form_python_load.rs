@@ -31,6 +31,11 @@ fn a_form_that_fnd_does_not_have_is_refused_at_load() {
         ("def main(args): pass", "", "the file has no `handler(event, context)`"),
         ("handler = 7", "", "the file has no `handler(event, context)`"),
         (
+            "def hander(event, context): pass",
+            "",
+            "did you mean `handler` instead of `hander`?",
+        ),
+        (
             "from python_sdk_rafay_workflow.state_client import StateClientBuilder\ndef handle(logger, request): pass",
             "",
             "add `[access]` with `state = [\"rafay/*\"]` to the manifest",

@@ -19,6 +19,7 @@ mod form_refused;
 mod form_request;
 mod forms;
 mod javascript_process;
+mod lambda;
 mod life;
 mod python_process;
 mod round_trip;

@@ -10,6 +10,8 @@ use std::sync::OnceLock;
 
 /// Functions that every runtime must have.
 const REQUIRED: [&str; 5] = ["echo", "kinds", "prints", "context", "broken"];
+/// Those of them that a client of AWS Lambda cannot have: it knows one kind of failure, and nothing of fnd.
+const NOT_OF_LAMBDA: [&str; 2] = ["kinds", "context"];
 
 /// A runtime, as its directory describes it.
 pub(crate) struct Runtime {
@@ -152,8 +154,9 @@ impl Runtime {
             concurrency,
         };
         for name in REQUIRED {
+            let is_excused = runtime.id == "lambda" && NOT_OF_LAMBDA.contains(&name);
             assert!(
-                runtime.function(name).is_some(),
+                is_excused || runtime.function(name).is_some(),
                 "{} has no function `{name}`",
                 runtime.id
             );
@@ -166,7 +169,7 @@ impl Runtime {
         self.interpreter.as_deref().unwrap()
     }
 
-    /// Returns the file of a function, whatever its suffix.
+    /// Returns the file of a function, whatever its suffix; of a directory, its `bootstrap`.
     pub(crate) fn function(&self, name: &str) -> Option<PathBuf> {
         let files = fs::read_dir(&self.functions)
             .unwrap()
@@ -175,7 +178,8 @@ impl Runtime {
             .filter(|path| path.file_stem().is_some_and(|stem| stem == name))
             .collect();
         found.sort();
-        found.into_iter().next()
+        let found = found.into_iter().next()?;
+        Some(if found.is_dir() { found.join("bootstrap") } else { found })
     }
 
     /// Returns the file of a function, or reports that the runtime does not have it.
@@ -293,6 +297,9 @@ impl Runtime {
         for item in &phase.command {
             match item.as_str() {
                 "{interpreter_args}" | "{args}" => {}
+                "{helper}" => command.push(text(&programs::program("fnd-helper"))),
+                // A client of Lambda asks for one call at a time unless it is told otherwise.
+                "{concurrency}" if self.id == "lambda" => command.push(self.concurrency.unwrap_or(1).to_string()),
                 "{concurrency}" => command.extend(self.concurrency.map(|count| count.to_string())),
                 "{dependencies}" => command.extend(self.description.dependencies.args_without.iter().cloned()),
                 "{permissions}" => {

@@ -53,6 +53,34 @@ class Tcp(socketserver.ThreadingMixIn, http.server.HTTPServer): daemon_threads =
 Tcp(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 "#;
 
+/// A worker whose results come as streams. Before the second piece it waits for a file, which says that the caller has the first one.
+const STREAM: &str = r#"#!/usr/bin/python3 -B
+import json, os, struct, time
+HEADER = struct.Struct("<IBBHQ")
+HEAD = b'{"content_type":"text/plain","stream":true}'
+def read(size):
+    data = b""
+    while len(data) < size:
+        piece = os.read(3, size - len(data))
+        if not piece: raise SystemExit
+        data += piece
+    return data
+def send(kind, flags, call, content):
+    frame = HEADER.pack(len(content), kind, flags, 0, call) + content
+    while frame: frame = frame[os.write(3, frame):]
+send(1, 0, 0, b'{"protocol":1,"concurrency":1}')
+while True:
+    length, kind, _, _, call = HEADER.unpack(read(16))
+    content = read(length)
+    if kind == 7: raise SystemExit
+    if kind != 2: continue
+    end = json.loads(content[4 + int.from_bytes(content[:4], "little"):])["body"]
+    send(4, 1, call, len(HEAD).to_bytes(4, "little") + HEAD + b"begun")
+    while not os.path.exists(os.environ["GATE"] + "/" + end): time.sleep(0.01)
+    if end == "killed": os.kill(os.getpid(), 9)
+    send(3, 0, call, b"x" * 2000 if end == "large" else b"ended")
+"#;
+
 const WAYS: [&str; 9] = [
     "stdout",
     "file",
@@ -104,13 +132,30 @@ fn start(setup: &Setup, timeout: &str) -> Fnd {
     fnd
 }
 
+/// Adds the way of a stream, which a stop of fnd ends as it ends a request of a program.
+fn add_stream(fnd: &Fnd) {
+    let gate = fnd.shared_directory("gate");
+    fnd.drop_executable("stream/serve", STREAM.as_bytes());
+    let manifest = format!(
+        "runtime = \"exec\"\nentry = \"serve\"\nmode = \"handler\"\n[env]\nGATE = \"{}\"\n[limits]\nresult = \"1K\"\ngrace = \"100ms\"\n\
+         timeout = \"2s\"\n[[http]]\npath = \"/stream\"\nmethods = [\"POST\"]\nauth = \"none\"\npayload = \"lambda\"\n",
+        gate.display()
+    );
+    fnd.drop_file("stream/function.toml", &manifest);
+    fnd.wait_ready("stream");
+}
+
 fn is_http(way: &str) -> bool {
-    !["stdout", "file", "handler", "cgi"].contains(&way)
+    !["stdout", "file", "handler", "cgi", "stream"].contains(&way)
+}
+
+fn comes_in_pieces(way: &str) -> bool {
+    is_http(way) || way == "stream"
 }
 
 /// Asks for an end.
 fn ask(fnd: &Fnd, way: &str, end: &str) -> UnixStream {
-    let socket = if way == "cgi" {
+    let socket = if ["cgi", "stream"].contains(&way) {
         fnd.path("run/http.sock")
     } else {
         fnd.socket()
@@ -124,7 +169,7 @@ fn ask(fnd: &Fnd, way: &str, end: &str) -> UnixStream {
         )
     };
     let request = match way {
-        "cgi" => post("/cgi"),
+        "cgi" | "stream" => post(&format!("/{way}")),
         "websocket" => {
             format!(
                 "GET /v1/functions/{way}/http/{way}/{end} HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n"
@@ -142,7 +187,7 @@ fn ask(fnd: &Fnd, way: &str, end: &str) -> UnixStream {
 /// Reads the beginning of an answer that comes in pieces.
 fn begun(way: &str, stream: &mut UnixStream) -> Vec<u8> {
     let mut bytes = Vec::new();
-    while is_http(way) && !String::from_utf8_lossy(&bytes).contains("begun") {
+    while comes_in_pieces(way) && !String::from_utf8_lossy(&bytes).contains("begun") {
         let mut piece = [0; 1024];
         let count = stream.read(&mut piece).unwrap();
         assert!(count > 0, "{way}: {}", String::from_utf8_lossy(&bytes));
@@ -196,8 +241,10 @@ fn check(fnd: &Fnd, way: &str) -> BTreeMap<String, u32> {
         *reasons.entry(word.to_owned()).or_default() += 1;
     };
     for (end, expected, of_http) in ENDS {
-        let expected = if is_http(way) { of_http } else { expected };
+        let expected = if comes_in_pieces(way) { of_http } else { expected };
         let expected = match way {
+            // The limit of results holds for a stream, too.
+            "stream" if end == "large" => "200 cut result-too-large".to_owned(),
             "websocket" => expected.replace("200", "101"),
             _ => expected.to_owned(),
         };
@@ -206,6 +253,9 @@ fn check(fnd: &Fnd, way: &str) -> BTreeMap<String, u32> {
         let bytes = begun(way, &mut asked);
         if end == "cancelled" {
             cancel(fnd, running(fnd, way));
+        }
+        if way == "stream" {
+            fs::write(fnd.path("gate").join(end), "").unwrap();
         }
         let (seen, id) = read(bytes, asked);
         let view = fnd.wait_end(id.unwrap_or_else(|| panic!("{way} {end}: {seen}")));
@@ -236,10 +286,12 @@ fn check(fnd: &Fnd, way: &str) -> BTreeMap<String, u32> {
 fn every_end_of_every_answer_has_one_reason_for_caller_record_and_metric() {
     require!(cgroup);
     let fnd = start(&Setup::default(), "2s");
+    add_stream(&fnd);
     let reasons = std::thread::scope(|scope| {
         let fnd = &fnd;
         let checks: Vec<_> = WAYS
             .iter()
+            .chain(&["stream"])
             .map(|way| (way, scope.spawn(move || check(fnd, way))))
             .collect();
         checks

@@ -87,6 +87,57 @@ fn calls_are_recorded_with_who_and_what() {
         .out();
     assert_eq!(names, "disable\n");
     assert!(fnd.log().contains("disable hello by"), "{}", fnd.log());
+    assert!(!fnd.log().contains("invoke hello by"), "{}", fnd.log());
+    // Entries and records in pages.
+    let mut paged = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page: AuditList = fnd.client().get(&format!("/v1/audit?limit=2{after}")).json();
+        paged.extend(page.entries);
+        let Some(next) = page.next else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(paged, all);
+    fnd.finish();
+}
+
+/// A run keeps its caller over a restart, whether it succeeds or fails, and a call with a key is an entry each time.
+#[test]
+fn runs_are_listed_once_with_their_ends() {
+    let journal = "[audit]\nruns = \"journal\"\n";
+    let mut fnd = Fnd::start_with(&Setup::default().config(journal));
+    fnd.drop_file("hello.sh", SCRIPT);
+    fnd.drop_file("broken.sh", "# /// fnd\n# on_load = false\n# ///\nexit 3\n");
+    for name in ["hello", "broken"] {
+        fnd.wait_ready(name);
+    }
+    assert_eq!(fnd.invoke("hello", "").status, 200);
+    assert_eq!(fnd.invoke("broken", "").status, 500);
+    for _ in 0..2 {
+        let key = [("idempotency-key", "one")];
+        let answer = fnd.client().call("POST", "/v1/functions/hello/invoke", &key, b"");
+        assert_eq!(answer.status, 200);
+    }
+    fnd.wait_log("invoke hello by");
+    fnd.wait_log("invoke broken by");
+    fnd.stop();
+    fnd.launch();
+    let runs: Vec<_> = entries(&fnd, "?verb=invoke")
+        .into_iter()
+        .map(|entry| (entry.function.unwrap().to_string(), entry.status, entry.code))
+        .collect();
+    let ended = |name: &str, status, code: Option<&str>| (name.to_owned(), Some(status), code.map(str::to_owned));
+    let expected = [
+        ended("hello", 200, None),
+        ended("hello", 200, None),
+        ended("broken", 500, Some("function-failed")),
+        ended("hello", 200, None),
+    ];
+    assert_eq!(runs, expected);
+    let own = nix::unistd::geteuid().to_string();
+    assert_eq!(entries(&fnd, &format!("?verb=invoke&user={own}")).len(), 4);
+    assert_eq!(entries(&fnd, "?verb=invoke&user=no-such-user-fnd").len(), 0);
+    assert_eq!(entries(&fnd, "?function=broken").len(), 1);
     fnd.finish();
 }
 

@@ -22,11 +22,13 @@
 //! - `deploy`, `deploy_foreign`: functions that are uploaded
 //! - `documents`, `units`: the documents are true
 //! - `files`: files that run functions, each content once
+//! - `fleet`: many machines: Ansible, cloud-init, Litestream
 //! - `foreign`: files of Keptn, Kubeless, Kyma and Rafay are functions
 //! - `handlers`, `http_mode`, `service_mode`: what is not a script
 //! - `hostile`: what people, programs and the machine do to fnd that no feature has in its own tests
 //! - `inputs`: payloads that match a schema
 //! - `kubeless`: the command line of Kubeless
+//! - `lambda`: functions of AWS Lambda's custom runtimes
 //! - `listener`: the public listener
 //! - `lone`: the runtimes inside the program
 //! - `mcp`: functions as tools of agents, with a client library
@@ -53,7 +55,7 @@
 //! - `web`, `open_over_ssh`: the web page, here and from another machine
 //! - `warnings`: every warning, where it is shown, and what waits because of it
 //! - `usage`: what functions use now; a cancelled drain; reports
-//! - `users`: two fnds beside each other
+//! - `users`: whose rights functions have; two fnds beside each other
 #![expect(clippy::unwrap_used, reason = "a test's unwrap is an expectation")]
 
 mod access;
@@ -85,6 +87,7 @@ mod edit;
 mod events;
 mod examples;
 mod files;
+mod fleet;
 mod foreign;
 mod handlers;
 mod hooks;
@@ -93,6 +96,7 @@ mod http_mode;
 mod inputs;
 mod kill;
 mod kubeless;
+mod lambda;
 mod last_good;
 mod ledger;
 mod limits;

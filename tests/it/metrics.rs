@@ -302,7 +302,7 @@ fn shipped_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
     let document = fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
     let rows: String = document
         .lines()
-        .filter(|line| line.starts_with("| `"))
+        .filter(|line| line.starts_with("- `"))
         .collect::<Vec<_>>()
         .join("\n");
     for name in types.iter().filter(|name| !name.starts_with("process_")) {

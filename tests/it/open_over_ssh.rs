@@ -1,8 +1,9 @@
-//! `fndctl open HOST`: the page of a machine, in the browser of another one. The machines are network namespaces with a cable between
-//! them; an ssh server of one of them has accounts and keys of its own.
+//! `fndctl open HOST` and `fndctl -H`: the page of a machine in the browser of another one, and one table of several machines. The
+//! machines are network namespaces with a cable between them; an ssh server of one of them has accounts and keys of its own.
 
 use crate::page::for_nobody;
 use crate::web::Browser;
+use fnd_core::records::outcome::RunState;
 use fnd_tests::programs::sshd;
 use fnd_tests::wait::PATIENCE;
 use fnd_tests::{Fnd, Setup, require, wait_until};
@@ -30,8 +31,8 @@ const SERVE: &str = "mount --bind \"$1/passwd\" /etc/passwd && mount -t tmpfs ru
                      LD_LIBRARY_PATH=$5 exec \"$4\" -D -e -f \"$1/settings\"";
 
 /// Runs fndctl as the person, whose home has the settings of ssh.
-const OPEN: &str = "mount --bind \"$1/passwd\" /etc/passwd && \
-                    exec setpriv --reuid \"$3\" --regid \"$3\" --clear-groups \"$2\" open vm1 -o json";
+const AS_PERSON: &str = "mount --bind \"$1/passwd\" /etc/passwd && fndctl=$2 uid=$3 && shift 3 && \
+                         exec setpriv --reuid \"$uid\" --regid \"$uid\" --clear-groups \"$fndctl\" \"$@\"";
 
 /// A process that ends with the test.
 struct Process(Child);
@@ -140,7 +141,7 @@ fn prepare(fnd: &Fnd) -> PathBuf {
         (keys.join("known_hosts"), format!("{SERVER} {host_key}")),
         (
             keys.join("config"),
-            format!("Host vm1\nHostName {SERVER}\nBatchMode yes\n"),
+            format!("Host vm1 vm2\nHostName {SERVER}\nBatchMode yes\nHost vm3\nHostName {SERVER}\nPort 1\n"),
         ),
     ] {
         fs::write(path, text).unwrap();
@@ -172,13 +173,34 @@ fn serve(machine: &Machine, at: &Path, fnd: &Fnd, fndctl: &Path) -> Process {
     server
 }
 
-/// Opens the page of the server; returns the address that fndctl prints.
-fn open(machine: &Machine, at: &Path, fndctl: &Path) -> (Process, String) {
-    let mut command = machine.script(OPEN);
+/// Returns the command of fndctl as the person.
+fn as_person(machine: &Machine, at: &Path, fndctl: &Path) -> Command {
+    let mut command = machine.script(AS_PERSON);
     command.arg(at).arg(fndctl).arg(NOBODY.to_string()).current_dir("/");
     for name in ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "FND_SOCKET", "XDG_RUNTIME_DIR"] {
         command.env_remove(name);
     }
+    command
+}
+
+/// Returns a server and a laptop with a cable between them.
+fn two_machines() -> (Machine, Machine) {
+    let (server, laptop) = (Machine::start(), Machine::start());
+    server.ip(&format!(
+        "link add veth0 type veth peer name veth0 netns {}",
+        laptop.pid()
+    ));
+    for (machine, address) in [(&server, SERVER), (&laptop, LAPTOP)] {
+        machine.ip(&format!("address add {address}/24 dev veth0"));
+        machine.ip("link set veth0 up");
+    }
+    (server, laptop)
+}
+
+/// Opens the page of the server; returns the address that fndctl prints.
+fn open(machine: &Machine, at: &Path, fndctl: &Path) -> (Process, String) {
+    let mut command = as_person(machine, at, fndctl);
+    command.args(["open", "vm1", "-o", "json"]);
     let mut opened = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let line = first_line(&mut opened);
     let opened = Process(opened);
@@ -200,15 +222,7 @@ fn the_page_of_another_machine_comes_through_ssh_alone() {
     let access = "[[access]]\nuser = \"nobody\"\nrole = \"viewer\"\n";
     let fnd = Fnd::start_with(&Setup::default().config(access));
     let (fndctl, at, before) = (for_nobody(&fnd).unwrap(), prepare(&fnd), page_sockets());
-    let (server, laptop) = (Machine::start(), Machine::start());
-    server.ip(&format!(
-        "link add veth0 type veth peer name veth0 netns {}",
-        laptop.pid()
-    ));
-    for (machine, address) in [(&server, SERVER), (&laptop, LAPTOP)] {
-        machine.ip(&format!("address add {address}/24 dev veth0"));
-        machine.ip("link set veth0 up");
-    }
+    let (server, laptop) = two_machines();
     let sshd = serve(&server, &at, &fnd, &fndctl);
     let (mut opened, address) = open(&laptop, &at, &fndctl);
     let (mut browser, token) = Browser::at(&address);
@@ -238,6 +252,56 @@ fn the_page_of_another_machine_comes_through_ssh_alone() {
     kill(Pid::from_raw(opened.0.id().cast_signed()), Signal::SIGINT).unwrap();
     assert!(opened.0.wait().unwrap().success());
     assert!(!socket.exists() && laptop.listening().is_empty());
+    drop(sshd);
+    fnd.finish();
+}
+
+#[test]
+fn one_table_has_the_answers_of_several_machines_and_of_one_that_refuses() {
+    require!(root, cgroup, sshd);
+    let access = "[[access]]\nuser = \"nobody\"\nrole = \"viewer\"\n";
+    let fnd = Fnd::start_with(&Setup::default().config(access));
+    fnd.drop_file("hello.sh", "# /// fnd\n# on_load = false\n# ///\necho hello\n");
+    fnd.wait_ready("hello");
+    assert_eq!(fnd.wait_end(fnd.queue("hello", "")).state, RunState::Succeeded);
+    let (fndctl, at) = (for_nobody(&fnd).unwrap(), prepare(&fnd));
+    let (server, laptop) = two_machines();
+    let sshd = serve(&server, &at, &fnd, &fndctl);
+    let ask = |arguments: &[&str]| {
+        let mut command = as_person(&laptop, &at, &fndctl);
+        let output = command.args(arguments).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+
+    let (code, table, errors) = ask(&["-H", "vm1,vm3,nobody@vm2", "history", "--since", "1 hours ago"]);
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows.len(), 4, "{table}{errors}");
+    assert_eq!(rows[0][..3], ["HOST", "ID", "FUNCTION"]);
+    for (row, host) in [(&rows[1], "vm1"), (&rows[3], "nobody@vm2")] {
+        assert_eq!((row[0], row[2], row[3]), (host, "hello", "succeeded"), "{table}");
+    }
+    assert_eq!(rows[2][..3], ["vm3", "no", "answer"]);
+    assert_eq!(code, Some(4));
+    assert!(
+        errors.starts_with("error: vm3: does not answer: ssh: connect to host"),
+        "{errors}"
+    );
+    let (code, answers, errors) = ask(&["-H", "vm1,vm2", "status", "-o", "json"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let answers: Value = serde_json::from_str(&answers).unwrap();
+    for (number, host) in ["vm1", "vm2"].into_iter().enumerate() {
+        let answer = &answers["hosts"][number];
+        assert_eq!(
+            (&answer["host"], &answer["functions"][0]["function"]),
+            (&host.into(), &"hello".into())
+        );
+    }
+    let (code, _, errors) = ask(&["-H", "vm1", "enable", "hello"]);
+    assert!(
+        code == Some(2) && errors.contains("`-H` asks several machines"),
+        "{errors}"
+    );
     drop(sshd);
     fnd.finish();
 }

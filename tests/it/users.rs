@@ -1,8 +1,9 @@
-//! Two instances of fnd on one machine never have the same users.
+//! The users of functions, and their capabilities. Two instances of fnd on one machine never have the same users.
 
+use fnd_tests::install::with_manifest;
 use fnd_tests::users::Users;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, require, wait_until};
+use fnd_tests::{Fnd, Setup, require, wait_until};
 use std::fs;
 
 #[test]
@@ -90,5 +91,48 @@ fn a_file_of_another_owner_has_an_empty_home_until_root_hands_the_one_before_ove
     .unwrap();
     let _ = fnd.ctl(&take).expect_code(0);
     assert_eq!(fnd.run("keys", "").0.text().trim(), "looked-at\nplanted\n1");
+    fnd.finish();
+}
+
+/// A function of root gives files away as far as `[users] capabilities` allows, until root takes that back.
+#[test]
+fn a_function_of_root_gives_files_away_until_root_takes_the_capability_back() {
+    require!(root);
+    let fnd = Fnd::start_with(&Setup::default().config("[users]\nallow_root = true\ncapabilities = [\"chown\"]\n"));
+    let code = "given=$(mktemp -p $HOME)\nchown 12345:12346 $given && stat -c %u:%g $given\n";
+    let manifest = |name: &str| format!("on_load = false\n[sandbox]\ncapabilities = [\"{name}\"]\n");
+    fnd.install("give.sh", &manifest("chown"), code);
+    assert_eq!(fnd.run("give", "").0.text().trim(), "12345:12346");
+    let shown = fnd.ctl(&["show", "give", "-o", "json"]).expect_code(0).json();
+    assert_eq!(
+        shown["manifest"]["sandbox"]["capabilities"],
+        serde_json::json!(["chown"])
+    );
+
+    for (name, said) in [("fowner", "is not allowed"), ("sys_admin", "is never given")] {
+        fnd.drop_file("more.sh", &with_manifest("more.sh", &manifest(name), code));
+        let _ = fnd.wait_function("more", said, |it| {
+            it.error.as_ref().is_some_and(|error| error.contains(said))
+        });
+    }
+    fnd.drop_file("theirs.sh", &with_manifest("theirs.sh", &manifest("chown"), code));
+    std::os::unix::fs::lchown(fnd.path("functions/theirs.sh"), Some(12_001), None).unwrap();
+    let _ = fnd.ctl(&["reload"]).expect_code(8);
+    let said = "only for functions whose code and manifest belong to root";
+    let _ = fnd.wait_function("theirs", said, |it| {
+        it.error.as_ref().is_some_and(|error| error.contains(said))
+    });
+
+    let path = fnd.path("fnd.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("capabilities = [\"chown\"]", "capabilities = []")).unwrap();
+    let _ = fnd.ctl(&["reload"]).expect_code(8);
+    let _ = fnd.wait_error("give");
+    let (answer, _) = fnd.run("give", "");
+    assert!(
+        !answer.status.is_success() && !answer.text().contains("12345"),
+        "{}",
+        answer.text()
+    );
     fnd.finish();
 }

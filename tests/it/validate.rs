@@ -152,17 +152,23 @@ fn syntax_errors_have_their_place() {
 #[test]
 fn fnd_check_refuses_a_named_directory_that_is_missing() {
     let place = tempfile::tempdir().unwrap();
+    let config = place.path().join("fnd.toml");
     let check = |functions: &str| {
         Command::new(program("fnd"))
             .args(["--check", "--functions"])
             .arg(place.path().join(functions))
             .arg("--config")
-            .arg(place.path().join("fnd.toml"))
+            .arg(&config)
             .arg("--runtimes")
             .arg(runtimes())
             .output()
             .unwrap()
     };
+    let output = check("there");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(78), "{errors}");
+    assert!(errors.contains("there is no configuration file"), "{errors}");
+    fs::write(&config, "").unwrap();
     let output = check("missing");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(78), "{errors}");

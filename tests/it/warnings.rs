@@ -125,6 +125,7 @@ fn made_by(kind: Warning) -> Made {
         ),
         Warning::NoFunction => Made::Files(&[("notes.md", "# notes\n")], "notes.md"),
         Warning::UnknownRuntime => Made::Configured("names the runtime `klingon`, which does not exist"),
+        Warning::UnknownHolder => Made::Elsewhere("peer: of an fnd that a person starts, the groups may be missing"),
         Warning::NotOperated => Made::Elsewhere("authors: it needs files of another user"),
         Warning::HomeSetAside => Made::Elsewhere("users: it needs files that get another owner"),
         Warning::NotEnforced => Made::Elsewhere("units: it needs a machine that cannot enforce a limit"),

@@ -137,9 +137,18 @@ const RULES: &[Rule] = &[
     // helpers: one task a process.
     rule(
         "helpers/src",
-        "clap tokio tracing Command::new TcpStream UdpSocket UnixStream",
+        "clap tokio tracing:: Command::new TcpStream UdpSocket UnixStream",
         "it reads the bytes of others or runs as a function's user: it has nothing of fnd but the messages",
-    ),
+    )
+    // A worker of the function, which serves its own processes.
+    .except(&[
+        "lambda/answer.rs",
+        "lambda/child.rs",
+        "lambda/mod.rs",
+        "lambda/server.rs",
+        "lambda/state.rs",
+        "lambda/worker.rs",
+    ]),
     rule(
         "helpers/src/judge.rs",
         "fnd_core",
@@ -152,8 +161,15 @@ const RULES: &[Rule] = &[
         "spawn_local JoinSet",
         "one set owns the tasks, so that none ends without notice",
     )
-    // A server waits for its connections. The simulation has the tasks of a whole fnd, which a kill ends at once.
-    .except(&["input/tasks.rs", "http/http2.rs", "http/server.rs", "simulate/tasks.rs"]),
+    // A server waits for its connections, and the body of a streamed answer owns the task that settles it. The simulation has the
+    // tasks of a whole fnd, which a kill ends at once.
+    .except(&[
+        "input/tasks.rs",
+        "http/http2.rs",
+        "http/live_answer.rs",
+        "http/server.rs",
+        "simulate/tasks.rs",
+    ]),
     rule("daemon/src", "Command::new", "fnd has one child at most, its spawner")
         .except(&["spawner_process.rs", "modes/helper.rs"]), // the helper takes the place of this process
     rule(
@@ -257,6 +273,7 @@ const RULES: &[Rule] = &[
     ),
     rule("ctl/src/common", VERBS, VERBS_WHY),
     rule("ctl/src/health", VERBS, VERBS_WHY),
+    rule("ctl/src/hosts", VERBS, VERBS_WHY),
     rule("ctl/src/secrets", VERBS, VERBS_WHY),
     rule("ctl/src/upload", VERBS, VERBS_WHY),
     rule("ctl/src/interpreters", VERBS, VERBS_WHY),

@@ -111,6 +111,8 @@ class Live(PageTest):
             self.open(f"/runs/{night.newest('nightly')}")
 
     def test_a_hidden_tab_closes_its_stream(self) -> None:
+        # A run of another test may still be ending.
+        night.wait_for("the end", lambda: not night.show("slow").get("running"))
         with self.page.expect_request(is_stream):
             self.open("/")
         with self.page.expect_event("requestfailed", is_stream):

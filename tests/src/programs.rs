@@ -126,12 +126,51 @@ pub fn nats_floor() -> Option<PathBuf> {
     places.into_iter().find(|path| path.exists())
 }
 
+/// Returns the program that runs playbooks of Ansible, which set-up brought.
+#[must_use]
+pub fn ansible() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let tools = target.join("tools/ansible");
+    Some(tools.join("bin/ansible-playbook")).filter(|_| tools.join("installed.txt").exists())
+}
+
+/// Returns the Litestream that set-up brought.
+#[must_use]
+pub fn litestream() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Some(target.join("tools/litestream/bin/litestream")).filter(|path| path.exists())
+}
+
+/// Returns the directory of Debian's cloud-init and of what it needs, as modules of Python, which set-up unpacked.
+#[must_use]
+pub fn cloud_init() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let modules = target.join("cloud-init/usr/lib/python3/dist-packages");
+    Some(modules).filter(|modules| modules.join("cloudinit").exists())
+}
+
 /// Returns the Python with the client library of the Model Context Protocol that set-up brought.
 #[must_use]
 pub fn mcp_client() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
     let tools = target.join("tools/mcp");
     Some(tools.join("bin/python")).filter(|_| tools.join("installed.txt").exists())
+}
+
+/// Returns the directory of AWS Lambda's client for Python that set-up brought.
+#[must_use]
+pub fn lambda_python() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    let versions = fs::read_dir(target.join("tools/lambda/lib")).ok()?;
+    let mut places = versions.flatten().map(|entry| entry.path().join("site-packages"));
+    places.find(|path| path.join("awslambdaric").exists())
+}
+
+/// Returns the function with AWS Lambda's library for Rust that set-up built.
+#[must_use]
+pub fn lambda_rust() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from);
+    Some(target.join("lambda-rust/debug/bootstrap")).filter(|path| path.exists())
 }
 
 /// Returns the directory of playwright and axe-core that set-up brought.

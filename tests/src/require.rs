@@ -72,6 +72,15 @@ fn missing(need: &str) -> Option<&'static str> {
             let needed = ["/dev/loop-control", "/sbin/mkfs.ext4", "/sbin/e2fsck"];
             (!needed.iter().all(|path| Path::new(path).exists())).then_some("no loop devices, or no e2fsprogs")
         }
+        "ansible" => programs::ansible()
+            .is_none()
+            .then_some("no ansible: run scripts/setup.sh --ci"),
+        "cloud_init" => programs::cloud_init()
+            .is_none()
+            .then_some("no cloud-init: run scripts/setup.sh --ci"),
+        "litestream" => programs::litestream()
+            .is_none()
+            .then_some("no litestream: run scripts/setup.sh --ci"),
         "page" => programs::page_tools()
             .is_none()
             .then_some("no playwright and axe-core: run scripts/setup.sh --ci"),
@@ -81,6 +90,12 @@ fn missing(need: &str) -> Option<&'static str> {
             .then_some("no deno: run scripts/setup.sh, or set FND_DENO"),
         "java" => (!Path::new("/usr/bin/java").exists()).then_some("no java: run scripts/setup.sh --ci"),
         "go" => (!Path::new("/usr/bin/go").exists()).then_some("no go: run scripts/setup.sh --ci"),
+        "lambda_python" => programs::lambda_python()
+            .is_none()
+            .then_some("no awslambdaric: run scripts/setup.sh --ci"),
+        "lambda_rust" => programs::lambda_rust()
+            .is_none()
+            .then_some("no function with lambda_runtime: run scripts/setup.sh --ci"),
         "lua" => (!Path::new("/usr/bin/lua5.4").exists()).then_some("no lua: run scripts/setup.sh --ci"),
         "mcp" => programs::mcp_client()
             .is_none()

@@ -30,9 +30,14 @@ done"#;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 impl VirtualMachine {
-    /// Puts fnd into the state after its installation: both units active, no functions, no drop-ins.
+    /// Puts fnd into the state after its installation: both units active, no functions, no drop-ins, no roles of teams.
     #[track_caller]
     pub(crate) fn clean_fnd(&self) {
+        // Only a socket that is made anew has the mode of the unit, and it can be made only while the service is stopped.
+        self.ok(
+            "rm -f /etc/fnd/conf.d/access.toml; if [ -e /etc/systemd/system/fnd.socket.d ]; then \
+                 rm -r /etc/systemd/system/fnd.socket.d && systemctl daemon-reload && systemctl stop fnd.service fnd.socket; fi",
+        );
         self.ok(
             "rm -rf /etc/systemd/system/fnd.service.d /etc/systemd/system/fnd-spawner.service.d /etc/fnd/functions/* \
                  && systemctl daemon-reload && systemctl start fnd.socket fnd.service",

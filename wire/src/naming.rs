@@ -14,6 +14,9 @@ const IGNORED: [&str; 7] = ["~", ".swp", ".swx", ".tmp", ".part", ".bak", ".orig
 /// The end of the names of manifests beside code.
 const MANIFEST: &str = ".toml";
 
+/// The program at the top of a directory or archive that makes it a function of the runtime `lambda`, if it is executable.
+pub const BOOTSTRAP: &str = "bootstrap";
+
 /// The ends of the names of files with functions of other systems.
 const FOREIGN: [&str; 2] = [".yaml", ".yml"];
 
@@ -61,8 +64,8 @@ pub fn is_foreign(path: &str) -> bool {
     !is_ignored(name.as_bytes()) && FOREIGN.iter().any(|end| name.ends_with(end))
 }
 
-/// Returns the function whose code `source` is, and in file form the path of its manifest. A manifest without code beside it
-/// is its own: it names where the code comes from.
+/// Returns the function whose code `source` is, and the path of its manifest, which may not exist. A manifest without code beside
+/// it is its own: it names where the code comes from.
 ///
 /// `source` and the manifest's path are relative to the functions directory. Absent: `source` names no function.
 #[must_use]
@@ -84,7 +87,8 @@ pub fn function_of(source: &str, directory: bool) -> Option<(FunctionName, Optio
     };
     // The functions of fnd's own come from no file, so no file may have their names.
     let name = FunctionName::new(&full).ok().filter(|name| !is_own(name.as_str()))?;
-    Some((name, (!directory).then(|| format!("{full}.toml"))))
+    let manifest = if directory { "/function.toml" } else { MANIFEST };
+    Some((name, Some(format!("{full}{manifest}"))))
 }
 
 #[cfg(test)]
@@ -104,8 +108,8 @@ mod tests {
         check("a", false, Some(("a", Some("a.toml"))));
         check("a.any.suffix", false, Some(("a", Some("a.toml"))));
         check("ops/a.sh", false, Some(("ops/a", Some("ops/a.toml"))));
-        check("a", true, Some(("a", None)));
-        check("ops/a", true, Some(("ops/a", None)));
+        check("a", true, Some(("a", Some("a/function.toml"))));
+        check("ops/a", true, Some(("ops/a", Some("ops/a/function.toml"))));
         check("a.toml", false, Some(("a", Some("a.toml"))));
         check("ops/a.toml", false, Some(("ops/a", Some("ops/a.toml"))));
         for none in [

@@ -137,9 +137,9 @@ proptest! {
 
     #[test]
     fn a_path_stands_for_a_function_with_its_own_stem(source in "[a-zA-Z0-9./_~#-]{0,40}", directory in any::<bool>()) {
-        if let Some((name, sidecar)) = naming::function_of(&source, directory) {
+        if let Some((name, manifest)) = naming::function_of(&source, directory) {
             prop_assert!(source.starts_with(name.as_str()));
-            prop_assert_eq!(sidecar.is_some(), !directory);
+            prop_assert_eq!(manifest.is_some_and(|path| path.ends_with("/function.toml")), directory);
         }
     }
 }

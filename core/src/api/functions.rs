@@ -310,8 +310,11 @@ pub struct NewerVersion {
 /// Functions.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionList {
-    /// All functions, by name.
+    /// By name: all functions, or those of a page.
     pub functions: Vec<FunctionStatus>,
+    /// The name after which the next page begins (`after=`). Absent on the last page, and without `limit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// A line of `GET /v1/functions?watch=1`.

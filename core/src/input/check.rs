@@ -91,7 +91,7 @@ mod tests {
     fn check(schema: &Value, media_type: Option<&str>, data: Option<&str>) -> String {
         let payload = Payload {
             data: data.map(|data| Data::from(data.as_bytes())),
-            content_type: media_type.map(str::to_owned),
+            content_type: media_type.map(Into::into),
             ..Payload::default()
         };
         words(&InputSchema::new(schema).mistakes(&payload))

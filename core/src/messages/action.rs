@@ -29,7 +29,7 @@ pub enum Action {
     Publish(Box<Shares>),
     /// Store durably that the next attempt of a durable invocation begins, with the record as it will be then; exactly one of
     /// `Claimed`, `ClaimFailed` and `ClaimPutOff` must follow. No function sees the attempt before that. Later records of the
-    /// invocation replace this one. Work that several nodes share is first claimed in their register.
+    /// invocation replace this one. Work that several nodes share is claimed in their register at the same time.
     Claim(Box<InvocationRecord>),
     /// Start a worker; `Spawned`, `SpawnFailed` or `NodeCannotStart` must follow, and after `Spawned` an `Exited`.
     Spawn(Box<SpawnOrder>),
@@ -94,7 +94,7 @@ pub enum Action {
     /// An attempt of this function's canary failed.
     CanaryFailed(FunctionName),
     /// Answer the caller that [`ReplyTo`] names.
-    Reply(ReplyTo, Box<Answer>),
+    Reply(ReplyTo, Answer),
     /// A function is there that nobody knew. Comes before its [`Status`](Self::Status), like the next five.
     Known(FunctionName),
     /// A function is no longer there.

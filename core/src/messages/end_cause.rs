@@ -90,3 +90,50 @@ pub(crate) fn deadline_words(rules: Option<&Rules>) -> String {
         None => "it did not end in time (limits.deadline, or the time of its caller)".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the word of the reason. The compiler asks for an arm of each cause, and the test below for its row.
+    fn word(cause: &EndCause) -> &'static str {
+        match cause {
+            EndCause::Timeout => "timeout",
+            EndCause::Deadline | EndCause::CallersDeadline => "deadline",
+            EndCause::Cancelled(_) => "cancelled",
+            EndCause::LeaseLost(_) => "lease-lost",
+            EndCause::Stopped => "interrupted",
+            EndCause::NotReady(_) => "load",
+        }
+    }
+
+    #[test]
+    fn the_reason_of_an_end_by_fnd_is_no_reason_of_a_function() {
+        for cause in [
+            EndCause::Timeout,
+            EndCause::Deadline,
+            EndCause::CallersDeadline,
+            EndCause::Cancelled("on request".into()),
+            EndCause::LeaseLost(None),
+            EndCause::Stopped,
+            EndCause::NotReady(None),
+        ] {
+            assert_eq!(cause.reason().to_string(), word(&cause));
+            assert!(cause.reason().is_given_by_fnd(), "{cause:?}");
+        }
+        let own = [
+            "ok",
+            "transient",
+            "failed",
+            "error",
+            "oom",
+            "exit-3",
+            "signal-KILL",
+            "result-too-large",
+            "input",
+        ];
+        for reason in own.map(|word| Reason::parse(word).expect("a reason")) {
+            assert!(!reason.is_given_by_fnd(), "{reason}");
+        }
+    }
+}

@@ -4,8 +4,9 @@ use super::ReplyTo;
 use super::rules::Overlap;
 use crate::idempotency::IdempotencyKey;
 use crate::records::outcome::{Reason, Trigger};
-use crate::records::{FileMark, LastSlot, MessageMark, Payload};
+use crate::records::{Caller, FileMark, LastSlot, MessageMark, Payload};
 use fnd_wire::ids::{FunctionName, InvocationId};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A request to run.
@@ -50,6 +51,8 @@ pub struct Submit {
     pub message: Option<Box<MessageMark>>,
     /// The attempts that another node has begun of this message; then `message` counts its attempts.
     pub taken_over: Option<Box<TakenOver>>,
+    /// As [`Accepted::caller`](crate::records::Accepted::caller).
+    pub caller: Option<Arc<Caller>>,
     /// The function that sends the request, if one does; then the trigger is `function`.
     pub calling: Option<Calling>,
 }
@@ -78,6 +81,7 @@ impl Submit {
             files: Vec::new(),
             message: None,
             taken_over: None,
+            caller: None,
             calling: None,
         }
     }

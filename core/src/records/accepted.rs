@@ -1,11 +1,13 @@
 //! The record of an invocation that was accepted: the first that the ledger stores of it.
 
+use super::caller::Caller;
 use super::marks::{FileMark, LastSlot, MessageMark};
 use super::outcome::{Reason, Trigger};
 use super::payload::Payload;
 use crate::idempotency::IdempotencyKey;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::plan;
+use std::sync::Arc;
 
 /// An accepted invocation, as it is first stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct Accepted {
     pub key: Option<IdempotencyKey>,
     /// The invocation from which the payload was copied (triggers `replay` and `redrive`).
     pub origin: Option<InvocationId>,
+    /// The caller of the control socket, if the audit finds the call in this record.
+    pub caller: Option<Arc<Caller>>,
     /// For trigger `schedule`: the schedule's mark after it, stored in the same transaction.
     pub mark: Option<LastSlot>,
     /// For trigger `file`: what is remembered of the files with it, in the same transaction.
@@ -72,6 +76,7 @@ impl Accepted {
             priority: 0,
             key: None,
             origin: None,
+            caller: None,
             mark: None,
             files: Vec::new(),
             message: None,

@@ -1,10 +1,12 @@
 //! The record of an invocation, and which records a list shows.
 
 use super::accepted::Accepted;
+use super::caller::Caller;
 use super::outcome::{Exhausted, Reason, RunState, Trigger};
 use super::payload::RunResult;
 use crate::access::Permissions;
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
+use std::sync::Arc;
 
 /// The state of an invocation, final or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +43,8 @@ pub struct InvocationRecord {
     pub version: Option<Version>,
     /// Result of the last attempt. After execute-again the next attempt gets it as `previous`.
     pub result: Option<RunResult>,
+    /// As [`Accepted::caller`]; absent in a record that was read from the ledger, which has it in its row.
+    pub caller: Option<Arc<Caller>>,
 }
 
 impl InvocationRecord {
@@ -64,6 +68,7 @@ impl InvocationRecord {
             next_attempt_ms: None,
             version: None,
             result: None,
+            caller: accepted.caller.clone(),
         }
     }
 

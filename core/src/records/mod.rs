@@ -7,6 +7,7 @@
 //! - `accepted`: an invocation as it is first stored, and whether it may become a dead letter
 //! - `attempt`: an ended attempt, and what it used
 //! - `attributes`: the attributes of an event
+//! - `caller`: the caller of the control socket that has asked for a run
 //! - `cause`: what made a trigger run a function, beside the payload
 //! - `invocation`: the state of an invocation, final or not
 //! - `marks`: what is remembered of schedules, files and messages with an invocation
@@ -18,6 +19,7 @@
 mod accepted;
 mod attempt;
 mod attributes;
+mod caller;
 pub mod cause;
 mod invocation;
 mod marks;
@@ -29,6 +31,7 @@ pub mod protocol;
 pub use accepted::{Accepted, may_become_dead_letter};
 pub use attempt::{AttemptRecord, Usage, UsageSum};
 pub use attributes::Attributes;
+pub use caller::Caller;
 pub use invocation::{InvocationFilter, InvocationRecord, Unfinished};
 pub use marks::{FileMark, LastSlot, MessageMark, SeenFile, StreamPlace};
 pub use payload::{Payload, Response, RunResult};

@@ -175,6 +175,16 @@ impl Reason {
         }
     }
 
+    /// Returns whether fnd gives this reason to an attempt that it ends: at a limit of its time, a cancel, a lost lease, a stop of fnd, or
+    /// as a service is not ready in time. All other reasons are the function's own doing.
+    #[must_use]
+    pub fn is_given_by_fnd(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout | Self::Deadline | Self::Cancelled | Self::LeaseLost | Self::Interrupted | Self::Load
+        )
+    }
+
     /// Returns the reason's word without a number: `exit` for `exit-3`. It is one of [`Reason::words`].
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -15,7 +15,7 @@ pub struct Payload {
     /// The bytes; absent differs from empty.
     pub data: Option<Data>,
     /// Media type, as the caller stated it.
-    pub content_type: Option<String>,
+    pub content_type: Option<Arc<str>>,
     /// `KEPTN_CONTEXT`, JSON.
     pub context: Option<Arc<str>>,
     /// The caller's trace; absent if it sent none.
@@ -62,15 +62,21 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
 }
 
+impl From<ResultHead> for Response {
+    fn from(head: ResultHead) -> Self {
+        Self {
+            content_type: head.content_type,
+            status: head.status,
+            headers: head.headers,
+        }
+    }
+}
+
 impl RunResult {
     /// Converts a worker's Result. Returns nothing for one without a body, status and headers.
     #[must_use]
     pub fn of(head: ResultHead, data: Option<Vec<u8>>) -> Option<Self> {
-        let response = Response {
-            content_type: head.content_type,
-            status: head.status,
-            headers: head.headers,
-        };
+        let response = Response::from(head);
         // A status or headers without a body are an answer, too: `204`, for example.
         if data.is_none() && response.status.is_none() && response.headers.is_empty() {
             return None;

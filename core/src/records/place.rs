@@ -87,7 +87,7 @@ mod tests {
         }
         let form = Payload {
             data: Some(b"customer=8".into()),
-            content_type: Some("application/x-www-form-urlencoded".to_owned()),
+            content_type: Some("application/x-www-form-urlencoded".into()),
             request: Some(Arc::new(HttpRequest {
                 query: "shop=b".to_owned(),
                 remote: "192.0.2.7".to_owned(),

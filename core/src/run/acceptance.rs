@@ -59,6 +59,7 @@ impl Supervisor {
             priority: submit.priority,
             key: submit.idempotency_key,
             origin: submit.origin,
+            caller: submit.caller,
             mark: submit.mark,
             files: submit.files,
             message: submit.message,

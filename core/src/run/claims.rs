@@ -23,6 +23,7 @@ use crate::run_state::queue::First;
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use fnd_wire::ids::InvocationId;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub(super) struct ClaimRate {
     paused: Option<Duration>,
     /// Claims that the ledger has not answered, also those that were given back meanwhile.
     unanswered: usize,
+    /// Those among them of work that several nodes share: the register of all nodes may have them.
+    shared: BTreeSet<InvocationId>,
 }
 
 impl ClaimRate {
@@ -57,8 +60,16 @@ impl ClaimRate {
         self.unanswered == 0
     }
 
-    pub(super) fn answered(&mut self, claims: usize) {
-        self.unanswered = self.unanswered.saturating_sub(claims);
+    /// Says whether every claim of work that several nodes share is answered.
+    pub(super) fn is_shared_answered(&self) -> bool {
+        self.shared.is_empty()
+    }
+
+    pub(super) fn answered(&mut self, ids: &[InvocationId]) {
+        self.unanswered = self.unanswered.saturating_sub(ids.len());
+        for id in ids {
+            self.shared.remove(id);
+        }
     }
 }
 
@@ -90,6 +101,9 @@ impl Supervisor {
             };
             function.work.queue.change(invocation, stage);
             self.claim_rate.unanswered += 1;
+            if invocation.of_stream {
+                self.claim_rate.shared.insert(id);
+            }
             self.out
                 .push(Action::Claim(Box::new(invocation.claim(&function.name, self.now))));
         }
@@ -127,19 +141,11 @@ impl Supervisor {
         }
     }
 
-    /// Says whether an invocation still waits for its claim. While the register of all nodes is asked, before the ledger stores the
-    /// claim, the invocation may end, or be put back.
-    #[must_use]
-    pub fn is_claiming(&self, id: InvocationId) -> bool {
-        let stage = self.invocations.get(&id).map(|invocation| &invocation.stage);
-        matches!(stage, Some(InvocationStage::Claiming { .. }))
-    }
-
     /// Handles stored claims: the attempts may begin. A claim of an invocation that has ended or was put back meanwhile
     /// is ignored.
     pub(super) fn claimed(&mut self, ids: &[InvocationId]) {
         self.claim_rate.failures = 0;
-        self.claim_rate.answered(ids.len());
+        self.claim_rate.answered(ids);
         for id in ids {
             let Some((key, holds)) = self.leave_claiming(*id, InvocationStage::Claimed) else {
                 continue;
@@ -153,7 +159,7 @@ impl Supervisor {
 
     /// Handles claims that could not be stored: their invocations wait.
     pub(super) fn claim_failed(&mut self, ids: &[InvocationId]) {
-        self.claim_rate.answered(ids.len());
+        self.claim_rate.answered(ids);
         for id in ids {
             self.leave_claiming(*id, InvocationStage::Ready);
         }

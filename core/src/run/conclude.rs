@@ -195,7 +195,7 @@ impl Supervisor {
         } else {
             self.out.push(Action::Update(kept));
         }
-        self.after_end(&invocation, &record);
+        self.after_end(&invocation, record);
         if frees {
             self.line_up(key);
         }
@@ -223,9 +223,12 @@ impl Supervisor {
     }
 
     /// Tells the callers that wait for an invocation of its end, and has its temporary files deleted.
-    pub(super) fn after_end(&mut self, invocation: &Invocation, record: &InvocationRecord) {
-        for reply in &invocation.waiters {
-            self.answer(*reply, Answer::Finished(Box::new(record.clone())));
+    pub(super) fn after_end(&mut self, invocation: &Invocation, record: InvocationRecord) {
+        if let Some((last, others)) = invocation.waiters.split_last() {
+            for reply in others {
+                self.answer(*reply, Answer::Finished(Box::new(record.clone())));
+            }
+            self.answer(*last, Answer::Finished(Box::new(record)));
         }
         self.release_files(invocation);
     }
@@ -372,9 +375,8 @@ impl Supervisor {
                 let attempt = self.lost_attempt(id).map(|attempt| Box::new((attempt, None)));
                 self.finish(id, InvocationEnd { attempt, ..end });
             }
-            // If the ledger has the claim of this invocation already, it writes the final record after the claim. If
-            // the register of all nodes still has to confirm the claim, the driver then drops it: `is_claiming` says
-            // no.
+            // If the invocation is being claimed, the ledger has got its claim before, and writes the final record
+            // after that.
             _ => self.finish(id, end),
         }
     }

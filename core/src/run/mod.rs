@@ -296,7 +296,7 @@ impl Supervisor {
     }
 
     fn answer(&mut self, to: ReplyTo, answer: Answer) {
-        self.out.push(Action::Reply(to, Box::new(answer)));
+        self.out.push(Action::Reply(to, answer));
     }
 
     /// Answers all callers that wait for an invocation before it has ended.

@@ -24,7 +24,7 @@ impl Supervisor {
     /// Handles a claim that the register has not taken: the invocation keeps its place in the order of its key, and is claimed
     /// again after a pause.
     pub(super) fn claim_put_off(&mut self, id: InvocationId, pause: Duration) {
-        self.claim_rate.answered(1);
+        self.claim_rate.answered(&[id]);
         let until = WallTime::of_instant(self.now, self.now.mono.saturating_add(pause));
         // It may have ended meanwhile, or have been put back.
         let Some((key, _)) = self.leave_claiming(id, InvocationStage::BackingOff { until }) else {
@@ -135,7 +135,7 @@ impl Supervisor {
         function.runs = function.runs.saturating_add(1);
         function.failures = function.failures.saturating_add(1);
         self.out.push(Action::Supersede(Box::new(record.to_kept()), node));
-        self.after_end(&invocation, &record);
+        self.after_end(&invocation, record);
         self.line_up(invocation.function);
     }
 }

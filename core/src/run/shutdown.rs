@@ -200,7 +200,12 @@ impl Supervisor {
             return;
         }
         let (over, by) = match self.phase {
-            ShutdownPhase::Draining => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Drain),
+            // A message is given back by now, and its claim is ended once it is answered: otherwise the other nodes would take it for
+            // one that has begun here.
+            ShutdownPhase::Draining => (
+                self.workers.is_empty() && self.early.is_empty() && self.claim_rate.is_shared_answered(),
+                DrainedBy::Drain,
+            ),
             ShutdownPhase::Stopping => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Stop),
             ShutdownPhase::HandingOver { finishing } => {
                 (!finishing || self.in_flight(true).is_empty(), DrainedBy::HandOver)

@@ -11,7 +11,7 @@ use crate::messages::event::LastAttempt;
 use crate::records::InvocationRecord;
 use crate::records::outcome::{Reason, RunState};
 use crate::run_state::function::SupervisedFunction;
-use crate::run_state::invocation::InvocationStage;
+use crate::run_state::invocation::{InvocationStage, WallTime};
 use crate::run_state::worker::{Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
@@ -400,6 +400,17 @@ impl Supervisor {
         Some((group, taken, max))
     }
 
+    /// Returns when the first invocation that waits begins again, or the process of a service that has ended.
+    fn next_attempt_ms(&self, function: &SupervisedFunction) -> Option<u64> {
+        let waiting = function.work.queue.backing_off().first();
+        waiting.map(|(unix_ms, _)| *unix_ms).or_else(|| {
+            let serving = function.serving().filter(|_| function.is_enabled())?;
+            let hold = function.start_failures.as_ref()?.hold?;
+            let is_service = serving.rules.kind.is_service();
+            is_service.then(|| WallTime::of_instant(self.now, hold).unix_ms)
+        })
+    }
+
     fn held_back(&self, function: &SupervisedFunction) -> Option<(usize, &str)> {
         let held_back = function.work.queue.held_back();
         let oldest = self.invocations.get(held_back.first()?)?;
@@ -441,7 +452,7 @@ impl Supervisor {
             held_up_by: self.held_up_by(key),
             held_back: self.held_back(function),
             full: function.full.as_deref(),
-            next_attempt_ms: function.work.queue.backing_off().first().map(|(unix_ms, _)| *unix_ms),
+            next_attempt_ms: self.next_attempt_ms(function),
             last: function.last.as_deref(),
             durations_us: function.work.durations.as_slice(),
         }

@@ -13,7 +13,7 @@ use crate::messages::submit::TakenOver;
 use crate::messages::{Now, ReplyTo, on_mono, on_wall};
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
-use crate::records::{Accepted, AttemptRecord, InvocationRecord, Payload, RunResult};
+use crate::records::{Accepted, AttemptRecord, Caller, InvocationRecord, Payload, RunResult};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub(crate) struct Invocation {
     /// [`QueueBooks::set_durable`](super::queue::QueueBooks::set_durable) does that.
     pub(crate) durable: bool,
     pub(crate) key: Option<IdempotencyKey>,
+    /// As [`Accepted::caller`].
+    pub(crate) caller: Option<Arc<Caller>>,
     /// Whether its message stays in its stream until the invocation has ended: another node may get it before.
     pub(crate) of_stream: bool,
     /// The value of its event's `key`: invocations of the function with the same value run one after the other.
@@ -226,6 +228,7 @@ impl Invocation {
             stage: InvocationStage::Ready,
             durable: accepted.durable,
             key: accepted.key.clone(),
+            caller: accepted.caller.clone(),
             of_stream: message.is_some_and(|message| !message.is_accepted),
             order_key: payload.cause.as_deref().and_then(Cause::order_key).map(Arc::from),
             queue_key: None,
@@ -324,6 +327,7 @@ impl Invocation {
             version: self.version,
             // Not the last attempt's result: a retry after a poll still gets the result of the poll.
             result: self.previous.as_ref().map(RunResult::to_kept),
+            caller: self.caller.clone(),
         }
     }
 

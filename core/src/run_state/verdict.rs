@@ -114,7 +114,7 @@ impl AttemptVerdict {
                 (Reason::Interrupted, why.to_owned())
             }
             (None, _) if exited.status == ExitStatus::Code(0) => {
-                (Reason::BadAnswer, "its worker exited without an answer".to_owned())
+                (Reason::Exit(0), "its worker ended before it answered".to_owned())
             }
             (None, _) => match (judge(rules, false, exited), exited.status) {
                 // The exit codes with a special meaning apply to scripts only.
@@ -139,7 +139,11 @@ impl AttemptVerdict {
         match member.and_then(|member| member.load_error.as_ref()).or_else(broken) {
             Some(error) => failure_message::bounded(error.clone()),
             None => match judge(&worker.serving.rules, false, exited) {
-                (Reason::Ok, _) => "its worker exited before it was ready".to_owned(),
+                (Reason::Ok, _) => {
+                    let line = exited.last_error_line.as_deref().filter(|line| !line.is_empty());
+                    let line = line.map(|line| format!(": {line}")).unwrap_or_default();
+                    failure_message::bounded(format!("its worker exited before it was ready{line}"))
+                }
                 (_, message) => failure_message::bounded(message),
             },
         }

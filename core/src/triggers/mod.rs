@@ -8,6 +8,7 @@
 //! - `event`: what a CloudEvent is, and which functions it starts
 //! - `file`: which changes of watched directories run a function
 //! - `hooks`: which functions are called after an invocation
+//! - `lambda`: requests and slots as events of AWS Lambda, and the answers of its functions
 //! - `nats`: which messages of a stream this node begins, keeps, gives back or takes over
 //! - `replay_file`: the bytes of the file that remembers admitted requests
 //! - `replays`: which signed requests were admitted
@@ -20,6 +21,7 @@ pub mod credentials;
 pub mod event;
 pub mod file;
 pub mod hooks;
+pub mod lambda;
 pub mod nats;
 pub mod replay_file;
 pub mod replays;

@@ -68,14 +68,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     parameters.add("user", args.by.as_deref());
     parameters.add("verb", args.verb.as_deref());
     parameters.add("refused", args.refused.then_some("1"));
-    parameters.add_instant("since", args.since.as_deref(), now)?;
-    parameters.add_instant("until", args.until.as_deref(), now)?;
+    parameters.add_span((args.since.as_deref(), args.until.as_deref()), now)?;
     let mut wanted = RunFilter::of(parameters, args.limit, args.after);
     let parts = |page: AuditList| (page.entries, page.next);
     let list = AuditList {
         entries: wanted.all(context, "/v1/audit", parts).await?,
         next: wanted.next,
     };
+    if list.entries.is_empty() {
+        note(context, ("function", args.function.as_deref()), "about").await?;
+        note(context, ("user", args.by.as_deref()), "of").await?;
+    }
     context.made(&list, |out| {
         out.table(&table(out, &list.entries, now))?;
         if let Some(next) = &list.next {
@@ -83,6 +86,24 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         }
         Ok(())
     })
+}
+
+/// Notes that the audit has nothing of a user, or about a function, whatever the other options are: the name may be misspelt.
+async fn note(
+    context: &Context,
+    (parameter, name): (&str, Option<&str>),
+    relation: &str,
+) -> Result<(), CommandFailure> {
+    let Some(name) = name else { return Ok(()) };
+    let mut parameters = Parameters::default();
+    parameters.add(parameter, Some(name));
+    parameters.add("limit", Some("1"));
+    let list: AuditList = context.read(&format!("/v1/audit{}", parameters.0)).await?;
+    if list.entries.is_empty() && list.next.is_none() {
+        let text = format!("the audit has no call {relation} the {parameter} `{name}`: is the name right?");
+        context.out.aside(&text);
+    }
+    Ok(())
 }
 
 /// Returns the table. Its first column is what `-o name` prints.

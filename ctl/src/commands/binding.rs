@@ -2,7 +2,7 @@
 //! functions name in `bindings`. No value is shown; secret ones are read from standard input or a file.
 
 use crate::common::failed_or_denied;
-use crate::common::reread::{configuration, reread, used_by};
+use crate::common::reread::{Use, configuration, reread, used_by};
 use crate::common::tables::{bad_if, toned};
 use crate::common::write;
 use crate::context::Context;
@@ -87,8 +87,14 @@ struct ChangedBinding {
 /// # Errors
 /// The binding can't be stored, or there is one already.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let all = configuration(context, args.config)?.with_file_name("bindings");
-    match args.what.unwrap_or(BindingVerb::List) {
+    let what = args.what.unwrap_or(BindingVerb::List);
+    let how = match what {
+        BindingVerb::List => Use::Read,
+        BindingVerb::New { .. } | BindingVerb::Rm { .. } => Use::Change,
+    };
+    let config = configuration(context, args.config.as_deref(), how).await?;
+    let all = config.with_file_name("bindings");
+    match what {
         BindingVerb::List => list(context, &all).await,
         BindingVerb::New { name, entries, force } => {
             let dir = checked(&all, &name)?;

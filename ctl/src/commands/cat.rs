@@ -1,6 +1,7 @@
 //! `fndctl cat F`: the code and the manifest of a function, with their paths.
 
 use crate::common::candidates;
+use crate::common::releases;
 use crate::common::source::{FunctionSource, refused};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
@@ -29,6 +30,56 @@ pub(crate) struct Args {
 /// # Errors
 /// There is no such function, or its files cannot be read.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
+    match of_files(context, &args).await {
+        Err(denied) if denied.exit == Exit::NotAllowed => of_release(context, &args.function, denied).await,
+        printed => printed,
+    }
+}
+
+/// Prints the release that serves, as fnd keeps it: uploads lie where only root and fnd may read.
+async fn of_release(context: &Context, function: &str, denied: CommandFailure) -> Result<Exit, CommandFailure> {
+    let Some(files) = kept(context, function).await else {
+        return Err(denied);
+    };
+    let out = &context.out;
+    match out.format {
+        Format::Name => files.iter().try_for_each(|(path, _)| out.line(path))?,
+        Format::Raw => out.raw(code(&files).as_bytes())?,
+        Format::Json | Format::Yaml => {
+            let list = files
+                .iter()
+                .map(|(path, text)| serde_json::json!({"path": path, "text": text}));
+            let document = serde_json::json!({"function": function, "files": list.collect::<Vec<_>>()});
+            context.made(&document, |_| Ok(()))?;
+        }
+        Format::Table | Format::Wide => {
+            for (number, (path, text)) in files.iter().enumerate() {
+                if number > 0 {
+                    out.line("")?;
+                }
+                out.heading(&format!("# {path}"))?;
+                show(context, text.as_bytes())?;
+            }
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+/// Returns path and text of each file of the release that serves; nothing if the caller may not read it, or a file is no text.
+async fn kept(context: &Context, function: &str) -> Option<Vec<(String, String)>> {
+    let version = context.detail(function).await.ok()?.status.version?;
+    let release = releases::files(context, function, &version.hex()).await.ok()?;
+    let files = release.files.into_iter();
+    files.map(|file| Some((file.path, file.text?))).collect()
+}
+
+/// Returns the manifest in directory form, as for files on the disk; otherwise the code.
+fn code(files: &[(String, String)]) -> &str {
+    let manifest = files.iter().find(|(path, _)| path == "function.toml");
+    manifest.or(files.first()).map_or("", |(_, text)| text)
+}
+
+async fn of_files(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let source = FunctionSource::of(context, &args.function, "cat").await?;
     let failed = |path: &Path, error: &io::Error| refused("read", path, error, ("cat", &args.function));
     let paths = source.files().map_err(|error| failed(&source.path, &error))?;
@@ -107,5 +158,23 @@ fn show(context: &Context, bytes: &[u8]) -> Result<(), CommandFailure> {
         Ok(())
     } else {
         context.out.line("")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::code;
+
+    #[test]
+    fn the_code_of_a_release_is_that_of_its_files() {
+        let file = |path: &str| (path.to_owned(), format!("text of {path}"));
+        for (paths, expected) in [
+            (vec!["hk.sh", "/var/lib/fnd/functions/web/hk.toml"], "text of hk.sh"),
+            (vec!["a.py", "function.toml"], "text of function.toml"),
+            (vec![], ""),
+        ] {
+            let files: Vec<_> = paths.into_iter().map(file).collect();
+            assert_eq!(code(&files), expected);
+        }
     }
 }

@@ -8,7 +8,8 @@ use crate::common::runs::{end_of_id, only};
 use crate::common::tables::{plain, widening};
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Format, Output, escape};
+use crate::hosts::{HostRows, older};
+use crate::output::{Format, Output, TextTable, escape, parse};
 use crate::text::{distance, short, size};
 use clap::Subcommand;
 use fnd_core::api::{DeadLetter, DeadLetterList, InvocationView, LogLine, LogList};
@@ -86,6 +87,11 @@ impl Args {
             None | Some(DeadLetterVerb::List(_) | DeadLetterVerb::Show(_))
         )
     }
+
+    /// Returns whether dead letters are listed.
+    pub(crate) fn lists(&self) -> bool {
+        matches!(self.what, None | Some(DeadLetterVerb::List(_)))
+    }
 }
 
 /// Lines of the last output that are shown.
@@ -119,28 +125,41 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, CommandFailure
     let now = Timestamp::now();
     let found = find(context, filter, now).await?;
     context.made(&found, |out| {
-        let heads: (&[_], &[_]) = (
-            &["ID", "FUNCTION", "REASON", "ENDED", "TRIES", "PAYLOAD"],
-            &["TRIGGER", "MESSAGE"],
-        );
-        out.table(&widening(out, heads, &found.dead_letters, plain, |letter| {
-            let run = &letter.invocation;
-            let is_short = out.format == Format::Table;
-            vec![
-                if is_short { short(run.id) } else { run.id.to_string() },
-                run.function.to_string(),
-                run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
-                distance(run.ended_at.as_deref(), now),
-                run.attempts.to_string(),
-                payload(letter, 40),
-                run.trigger.as_str().to_owned(),
-                run.message.clone(),
-            ]
-        }))?;
+        out.table(&table(out, &found.dead_letters, now))?;
         if let Some(next) = &found.next {
             out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
+    })
+}
+
+fn table(out: &Output, letters: &[DeadLetter], now: Timestamp) -> TextTable {
+    let heads: (&[_], &[_]) = (
+        &["ID", "FUNCTION", "REASON", "ENDED", "TRIES", "PAYLOAD"],
+        &["TRIGGER", "MESSAGE"],
+    );
+    widening(out, heads, letters, plain, |letter| {
+        let run = &letter.invocation;
+        let is_short = out.format == Format::Table;
+        vec![
+            if is_short { short(run.id) } else { run.id.to_string() },
+            run.function.to_string(),
+            run.reason.map(|reason| reason.to_string()).unwrap_or_default(),
+            distance(run.ended_at.as_deref(), now),
+            run.attempts.to_string(),
+            payload(letter, 40),
+            run.trigger.as_str().to_owned(),
+            run.message.clone(),
+        ]
+    })
+}
+
+/// Returns the rows of another machine's list.
+pub(crate) fn rows(out: &Output, body: &[u8], now: Timestamp) -> Result<HostRows, CommandFailure> {
+    let found: DeadLetterList = parse(body)?;
+    Ok(HostRows {
+        table: table(out, &found.dead_letters, now),
+        lines: older(found.next.as_deref()),
     })
 }
 

@@ -6,8 +6,8 @@ use crate::common::run_record;
 use crate::common::runs::{find, newest, run_of_word};
 use crate::context::{Context, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
-use crate::output::{Output, TextTable, Tone};
+use crate::hosts::{HostRows, older};
+use crate::output::{Format, Output, TextTable, Tone, parse};
 use crate::text::{between, distance, short};
 use clap::ValueEnum;
 use fnd_core::api::{InvocationList, InvocationView};
@@ -82,8 +82,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             .await?,
         next: wanted.next,
     };
-    if list.invocations.is_empty() && !args.filter.selects_more() {
-        exists(context, args.filter.function.as_deref()).await?;
+    if list.invocations.is_empty() {
+        let missing = exists(context, args.filter.function.as_deref()).await;
+        match missing {
+            // A removed function may have runs that the options do not select.
+            Err(failure) if failure.exit == Exit::NoSuchThing && args.filter.selects_more() => {
+                context.out.aside(&failure.message);
+            }
+            missing => missing?,
+        }
     }
     // The API lists runs by time only, so the runs that were read are put in order here.
     if let Some(key) = args.sort {
@@ -97,6 +104,21 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             out.progress(&format!("for older ones: --after {next}"));
         }
         Ok(())
+    })
+}
+
+/// Returns the rows of another machine's answer: that of one run, or a list.
+pub(crate) fn rows(out: &Output, body: &[u8], now: Timestamp) -> Result<HostRows, CommandFailure> {
+    let list = match parse::<InvocationView>(body) {
+        Ok(run) => InvocationList {
+            invocations: vec![run],
+            next: None,
+        },
+        Err(_) => parse(body)?,
+    };
+    Ok(HostRows {
+        table: table(out, &list.invocations, now),
+        lines: older(list.next.as_deref()),
     })
 }
 

@@ -6,8 +6,9 @@ use crate::common::releases;
 use crate::common::runs::{find, newest, run_of_word};
 use crate::context::{Context, Parameters, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Format, Output};
+use crate::output::{Format, Output, parse};
 use fnd_core::api::{InvocationView, LogLine, LogList};
+use fnd_core::records::outcome::Reason;
 use jiff::Timestamp;
 
 #[derive(Debug, clap::Args)]
@@ -61,11 +62,19 @@ impl Args {
     }
 }
 
+/// Most lines that fnd sends of the kept ones.
+const LINES_MAX: u32 = 100_000;
+
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let mut parameters = Parameters::default();
+    // fnd would refuse `limit`, which is a name that the person may not have typed.
+    if let Some(lines) = args.limit.filter(|lines| !(1..=LINES_MAX).contains(lines)) {
+        let message = format!("`-n {lines}`: expected a number of lines from 1 to {LINES_MAX}");
+        return Err(CommandFailure::usage(message));
+    }
     let run = match (&args.id, &args.last, &args.build) {
         (Some(id), ..) => Some(find(context, id).await?),
         (None, Some(function), _) => Some(newest(context, function.as_deref()).await?),
@@ -94,15 +103,18 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         function_path(function)?;
         parameters.add("function", Some(function));
     }
-    parameters.add_instant("since", args.since.as_deref(), now)?;
-    parameters.add_instant("until", args.until.as_deref(), now)?;
+    parameters.add_span((args.since.as_deref(), args.until.as_deref()), now)?;
     parameters.add("limit", args.limit.map(|limit| limit.to_string()).as_deref());
     let named = args.function.is_some() || run.is_some();
     if !args.follow {
         let reply = context.client.get(&format!("{path}{}", parameters.0)).await?;
+        let is_told = match &run {
+            Some(id) => tell_of_load(context, id, &reply.body).await,
+            None => false,
+        };
         return context.out.answer(&reply.body, |list: &LogList, out| {
             // Only a person needs this sentence. In a pipe, an empty output means that there is nothing.
-            if list.lines.is_empty() && out.is_terminal() {
+            if list.lines.is_empty() && out.is_terminal() && !is_told {
                 let history = args.function.as_deref().map_or_else(String::new, |function| format!(" {function}"));
                 out.aside(&format!(
                     "no output: nothing was printed, or it is not kept any more; `fndctl history{history}` shows the runs"
@@ -115,6 +127,23 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let out = &context.out;
     let print = |line: &LogLine| out.line(&text(out, named, line));
     context.follow(&format!("{path}{}", parameters.0), print).await
+}
+
+/// Says where the output is of a run whose function could not be loaded, and whether it did: a process is loaded for many runs, so
+/// what it printed meanwhile belongs to none.
+async fn tell_of_load(context: &Context, run: &str, body: &[u8]) -> bool {
+    if !parse::<LogList>(body).is_ok_and(|list| list.lines.is_empty()) {
+        return false;
+    }
+    let view = context.read::<InvocationView>(&invocation_path(run)).await;
+    let Some(view) = view.ok().filter(|view| view.reason == Some(Reason::Load)) else {
+        return false;
+    };
+    let function = &view.function;
+    context.out.aside(&format!(
+        "`{function}` could not be loaded for this run: `fndctl logs {function}` shows what it printed meanwhile"
+    ));
+    true
 }
 
 /// Returns the run of fnd's own function that built a function, or a release of it.

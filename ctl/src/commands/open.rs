@@ -1,6 +1,7 @@
 //! `fndctl open`: opens the web page of this machine, or of another one over ssh, in the browser.
 
 use crate::common::page::{PageOptions, RunningPage, follow, start};
+use crate::common::ssh;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -25,7 +26,7 @@ use tokio::process::Command;
 )]
 pub(crate) struct Args {
     /// The machine, as ssh knows it [default: this one].
-    #[arg(value_name = "HOST")]
+    #[arg(value_name = "HOST", value_parser = ssh::host)]
     host: Option<String>,
 
     #[command(flatten)]
@@ -72,7 +73,7 @@ async fn remote(context: &Context, host: &str, words: &[String]) -> Result<(Runn
     let port = free_port()?;
     let socket = format!("/tmp/fnd-web-{}.sock", random()?);
     let mut command = Command::new("ssh");
-    command.args(ssh(port, &socket, host, words));
+    command.args(arguments(port, &socket, host, words));
     if context.user {
         command.arg("--user");
     }
@@ -83,20 +84,16 @@ async fn remote(context: &Context, host: &str, words: &[String]) -> Result<(Runn
 
 /// Returns the arguments of ssh: one connection forwards the port and starts the page, which ends with it. A connection that is
 /// shared (`ControlMaster`) would keep the port after the page, for whoever takes its socket's name then.
-fn ssh(port: u16, socket: &str, host: &str, words: &[String]) -> Vec<String> {
+fn arguments(port: u16, socket: &str, host: &str, words: &[String]) -> Vec<String> {
     let forward = format!("127.0.0.1:{port}:{socket}");
-    let alone = ["-T", "-S", "none", "-o", "ExitOnForwardFailure=yes"];
-    let options = ["-L", &forward, "--", host];
-    // The remote shell gets these words: none has a character with a meaning there.
-    let remote = ["fndctl", "web", "-o", "json", "--end-with-input", "--socket", socket];
-    let words = words.iter().map(String::as_str);
-    alone
+    let options = ["-S", "none", "-o", "ExitOnForwardFailure=yes", "-L", &forward];
+    let page = ["fndctl", "web", "-o", "json", "--end-with-input", "--socket", socket];
+    let page: Vec<String> = page
         .into_iter()
-        .chain(options)
-        .chain(remote)
-        .chain(words)
         .map(str::to_owned)
-        .collect()
+        .chain(words.iter().cloned())
+        .collect();
+    ssh::arguments(&options, host, &page)
 }
 
 /// Returns a port that nobody uses now. If another program takes it before ssh does, ssh ends with an error.
@@ -177,7 +174,7 @@ mod tests {
     fn one_connection_forwards_the_port_and_starts_the_page() {
         let words = ["--idle".to_owned(), "15m".to_owned()];
         assert_eq!(
-            ssh(4711, "/tmp/fnd-web-7f.sock", "ada@vm1", &words).join(" "),
+            arguments(4711, "/tmp/fnd-web-7f.sock", "ada@vm1", &words).join(" "),
             "-T -S none -o ExitOnForwardFailure=yes -L 127.0.0.1:4711:/tmp/fnd-web-7f.sock -- ada@vm1 \
              fndctl web -o json --end-with-input --socket /tmp/fnd-web-7f.sock --idle 15m"
         );

@@ -3,7 +3,8 @@
 use crate::common::tables::{bad_if, table, toned};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{Output, escape};
+use crate::hosts::HostRows;
+use crate::output::{Output, escape, parse};
 use crate::text::{distance, short};
 use fnd_core::api::{Attention, AttentionView, Overview};
 use fnd_wire::units::counted;
@@ -36,6 +37,40 @@ pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, Comman
             sum(|hour| hour.failed),
             distance(Some(&overview.hours_since), now)
         ))
+    })
+}
+
+/// Returns another machine's overview as one row.
+pub(crate) fn rows(_: &Output, body: &[u8], now: Timestamp) -> Result<HostRows, CommandFailure> {
+    let overview: Overview = parse(body)?;
+    let heads = ["FUNCTIONS", "RUNNING", "NEED YOU", "DEAD LETTERS", "FAILED IN 24H"];
+    let failed = overview.hours.iter().map(|hour| hour.failed).sum::<u64>();
+    let table = toned(
+        heads,
+        [&overview],
+        |one| bad_if(one.attention_count > 0),
+        |one| {
+            let numbers = [
+                one.functions,
+                one.running_count,
+                one.attention_count,
+                one.dead_letters,
+                failed,
+            ];
+            numbers.map(|number| number.to_string())
+        },
+    );
+    let problems = overview
+        .problems
+        .iter()
+        .map(|problem| format!("problem: {}", problem.text));
+    let attention = overview.attention.iter().map(|one| {
+        let since = distance(one.since.as_deref(), now);
+        format!("{}: {} {since}: {}", one.function, one.why.as_str(), one.message)
+    });
+    Ok(HostRows {
+        table,
+        lines: problems.chain(attention).collect(),
     })
 }
 

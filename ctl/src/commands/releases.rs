@@ -6,11 +6,14 @@ use crate::common::releases::path;
 use crate::common::tables::toned;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Tone;
+use crate::output::{Format, Tone};
 use crate::text::distance;
 use fnd_core::api::{HoldView, ReleaseChanged, ReleaseList, ReleaseView};
 use fnd_core::lifecycle::release::{HoldKind, ReleaseState, short};
 use jiff::Timestamp;
+
+/// Most characters of a reason in the table.
+const WHY_MAX: usize = 80;
 
 /// Options of `releases` and `unpin`.
 #[derive(Debug, clap::Args)]
@@ -53,10 +56,21 @@ pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, CommandF
                 state(release, list.hold.as_ref()),
                 distance(Some(&release.since), now),
                 out.printed(&release.source),
-                why.map(|why| out.printed(why)).unwrap_or_default(),
+                why.map(|why| shortened(&out.printed(why), out.format))
+                    .unwrap_or_default(),
             ]
         }))
     })
+}
+
+/// Returns the beginning of a reason, which may be a whole traceback; `-o wide` and `show` have all of it.
+fn shortened(why: &str, format: Format) -> String {
+    let mut short: String = why.chars().take(WHY_MAX).collect();
+    if format == Format::Wide || short.len() == why.len() {
+        return why.to_owned();
+    }
+    short.push('…');
+    short
 }
 
 /// Returns the state of a release, and whether it is held.
@@ -106,4 +120,17 @@ pub(crate) async fn unpin(context: &Context, args: Args) -> Result<Exit, Command
     context.out.answer(&reply.body, |_: &ReleaseChanged, out| {
         out.remark(&format!("{function}: its file serves again, when it can be loaded"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_but_for_wide_tables() {
+        let (long, fits) = ("é".repeat(WHY_MAX + 1), "é".repeat(WHY_MAX));
+        assert_eq!(shortened(&long, Format::Table), format!("{fits}…"));
+        assert_eq!(shortened(&long, Format::Wide), long);
+        assert_eq!(shortened(&fits, Format::Table), fits);
+    }
 }

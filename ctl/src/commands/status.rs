@@ -5,7 +5,8 @@ use crate::common::tables::widening;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::health::outdated;
-use crate::output::{Format, Output, Tone, escape, parse};
+use crate::hosts::HostRows;
+use crate::output::{Format, Output, TextTable, Tone, escape, parse};
 use crate::text::{brief, distance, ended, ended_service, size, state, stopped, why};
 use fnd_core::api::{DiskUse, FunctionDetail, FunctionStatus, LastEnd, NodePlaces, NodeState, NodeStatus};
 use fnd_core::lifecycle::release::short;
@@ -88,13 +89,13 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
             out.line(&format!(
                 "no functions: save a file in {directories}, and it is one a moment later"
             ))?;
-            return about_node(out, node);
+            return apart(out, &about_node(out, node), true);
         }
         print(out, &node.functions, now)?;
         if args.selects() || out.format == Format::Name {
             return Ok(());
         }
-        about_node(out, node)
+        apart(out, &about_node(out, node), true)
     };
     // Otherwise the body of fnd is printed as it is, also with fields that this fndctl does not know.
     if args.failed || args.selection.changes() {
@@ -102,6 +103,24 @@ async fn show(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
         return context.made(&node, |out| print_node(&node, out));
     }
     context.out.answer(&reply.body, print_node)
+}
+
+/// Returns the rows of another machine's answer: that of one function, or of the node.
+pub(crate) fn rows(out: &Output, body: &[u8], now: Timestamp) -> Result<HostRows, CommandFailure> {
+    let (functions, about) = match parse::<FunctionStatus>(body) {
+        Ok(function) => (vec![function], Vec::new()),
+        Err(_) => {
+            let node: NodeStatus = parse(body)?;
+            let about = about_node(out, &node);
+            (node.functions, about)
+        }
+    };
+    let mut lines = details(&functions, now);
+    lines.extend(about);
+    Ok(HostRows {
+        table: table(out, &functions, now),
+        lines,
+    })
 }
 
 /// Returns a status of the node that has only the selected functions, in their order.
@@ -117,13 +136,23 @@ fn selected(body: &[u8], args: &Args) -> Result<NodeStatus, CommandFailure> {
 
 /// Prints functions: the table, and below it the details that have no room in it. Of names only the first column is printed.
 fn print(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), CommandFailure> {
+    out.table(&table(out, functions, now))?;
+    match out.format {
+        Format::Name => Ok(()),
+        _ => apart(out, &details(functions, now), false),
+    }
+}
+
+fn table(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> TextTable {
     let heads: (&[_], &[_]) = (
         &[
             "FUNCTION", "RUNTIME", "STATE", "LAST", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
         ],
         &["STARTED", "CPU", "RUNNING", "QUEUED", "VERSION"],
     );
-    out.table(&widening(out, heads, functions, tone, |function| {
+    // A person reads first what a function is doing, and where it listens.
+    const GIVING_WAY: &[&str] = &["P50", "P99", "MEMORY", "RUNTIME", "RUNS", "NEXT", "FAILED"];
+    let table = widening(out, heads, functions, tone, |function| {
         let next = function.next_attempt_at.as_deref().or(function.next_run_at.as_deref());
         vec![
             function.function.to_string(),
@@ -143,11 +172,8 @@ fn print(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(
             function.queued.to_string(),
             function.version.map(short).unwrap_or_default(),
         ]
-    }))?;
-    match out.format {
-        Format::Name => Ok(()),
-        _ => details(out, functions, now),
-    }
+    });
+    table.giving_way(GIVING_WAY)
 }
 
 /// Returns how the last attempt ended, and when: `ok 2m ago`; for a service that runs, since when, and where it listens:
@@ -194,8 +220,8 @@ fn tone(function: &FunctionStatus) -> Tone {
     }
 }
 
-/// Prints below the table the details that have no room in it: why a function last failed, and the problem of its file.
-fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result<(), CommandFailure> {
+/// Returns the details that have no room in the table: why a function last failed, and the problem of its file.
+fn details(functions: &[FunctionStatus], now: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     for function in functions {
         lines.extend(stopped(function, now).map(|by| format!("{}: {by}", function.function)));
@@ -215,17 +241,21 @@ fn details(out: &Output, functions: &[FunctionStatus], now: Timestamp) -> Result
         if let Some(waits_for) = &function.waits_for {
             lines.push(format!("{}: waits for {}", function.function, waits_for.words()));
         }
+        let again = distance(function.next_attempt_at.as_deref(), now);
         if has_failed(function) {
-            let again = match distance(function.next_attempt_at.as_deref(), now).as_str() {
+            let again = match again.as_str() {
                 "" => String::new(),
                 again => format!("; next attempt {again}"),
             };
             let why = why(function.reason, &function.message);
             lines.push(format!("{}: {why}{again}", function.function));
+        } else if function.reason == Some(Reason::Ok) && function.queued == 0 && !again.is_empty() {
+            // Otherwise a service that has ended would look as if it waited for calls.
+            lines.push(format!("{}: it has ended; next attempt {again}", function.function));
         }
         lines.extend(ended_service(function).map(|why| format!("{}: {why}", function.function)));
     }
-    apart(out, &lines, false)
+    lines
 }
 
 /// Prints lines, and an empty line before them.
@@ -272,7 +302,7 @@ fn unclaimed(node: &NodeStatus) -> String {
     format!("{count}: {names} (`fndctl doctor` says what to do)")
 }
 
-fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
+fn about_node(out: &Output, node: &NodeStatus) -> Vec<String> {
     let mut lines = Vec::new();
     if node.state != NodeState::Running {
         lines.push(format!("fnd is {}", node.state.as_str()));
@@ -309,5 +339,5 @@ fn about_node(out: &Output, node: &NodeStatus) -> Result<(), CommandFailure> {
         lines.push(disk_use(disk));
     }
     lines.extend(node.problems.iter().map(|problem| format!("problem: {problem}")));
-    apart(out, &lines, true)
+    lines
 }

@@ -141,8 +141,7 @@ impl RunFilter {
         ] {
             parameters.add(name, value.as_deref());
         }
-        parameters.add_instant("since", filter.since.as_deref(), now)?;
-        parameters.add_instant("until", filter.until.as_deref(), now)?;
+        parameters.add_span((filter.since.as_deref(), filter.until.as_deref()), now)?;
         Ok(Self::of(parameters, filter.limit.unwrap_or(100), filter.after.clone()))
     }
 

@@ -76,7 +76,7 @@ fn wrong(function: &str, why: &str) -> CommandFailure {
 fn check(schema: Option<&Value>, bytes: &[u8]) -> Result<(), String> {
     let payload = Payload {
         data: Some(Data::from(bytes)),
-        content_type: Some("application/json".to_owned()),
+        content_type: Some("application/json".into()),
         ..Payload::default()
     };
     match schema.map(|schema| InputSchema::new(schema).mistakes(&payload)) {

@@ -23,6 +23,7 @@
 //! - `runs`: the run that an id, the end of one, or `--last` names
 //! - `selection`: the options of `status` and `list` that select and sort functions
 //! - `source`: the files of a function
+//! - `ssh`: the command line of ssh
 //! - `state_directory`: the state directory, and its lock
 //! - `tables`: tables with a row for each item
 //! - `versions`: of client, daemon and spawner
@@ -53,6 +54,7 @@ pub(crate) mod run_record;
 pub(crate) mod runs;
 pub(crate) mod selection;
 pub(crate) mod source;
+pub(crate) mod ssh;
 pub(crate) mod state_directory;
 pub(crate) mod tables;
 pub(crate) mod versions;

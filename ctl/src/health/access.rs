@@ -1,7 +1,9 @@
-//! Checks whether the user may use the control socket: members of the group `fnd` may, as `[[access]]` defines.
+//! Checks whether the user may use the control socket: members of the group `fnd` may, and everybody where the socket's mode is
+//! 0666. `[[access]]` defines their roles.
 
 use super::finding::Finding;
 use nix::unistd::{Group, User};
+use rustix::fs::{Access, access};
 
 const CHECK: &str = "access";
 /// The group of the control socket (`fnd.socket`).
@@ -18,6 +20,8 @@ pub(crate) struct AccessFacts {
     in_force: bool,
     /// Whether the database of groups has the user in the group.
     entered: bool,
+    /// Whether the mode of the socket lets the user connect.
+    connects: bool,
 }
 
 /// Returns the user who runs this.
@@ -35,6 +39,8 @@ pub(crate) fn inspect() -> AccessFacts {
         in_force: gid.is_some_and(|gid| gid == nix::unistd::getegid() || own.contains(&gid)),
         // The members of a group do not include users whose primary group it is.
         entered: group.is_some_and(|group| group.mem.contains(&name)) || user.is_some_and(|user| Some(user.gid) == gid),
+        // connect(2) needs the right to write (unix(7)).
+        connects: access(crate::SYSTEM_SOCKET, Access::WRITE_OK).is_ok(),
         name,
     }
 }
@@ -47,6 +53,11 @@ pub(crate) fn judge(facts: &AccessFacts) -> Vec<Finding> {
         Finding::ok(CHECK, "root may do everything")
     } else if facts.in_force {
         Finding::ok(CHECK, format!("`{name}` is a member of the group `{GROUP}`"))
+    } else if facts.connects {
+        Finding::ok(
+            CHECK,
+            format!("`{name}` may use the control socket; `fndctl whoami` shows the roles"),
+        )
     } else if facts.entered {
         let what = format!("`{name}` is a member of the group `{GROUP}`, but has not logged in since");
         Finding::warning(CHECK, what).fix("log in again")
@@ -69,8 +80,17 @@ mod tests {
             exists,
             in_force,
             entered,
+            connects: false,
+        };
+        let open = AccessFacts {
+            connects: true,
+            ..facts(false, true, false, false)
         };
         for (facts, expected) in [
+            (
+                open,
+                "ok `ada` may use the control socket; `fndctl whoami` shows the roles",
+            ),
             (facts(true, true, false, false), "ok root may do everything"),
             (facts(true, false, false, false), "error there is no group `fnd`"),
             (

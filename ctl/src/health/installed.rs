@@ -4,7 +4,7 @@
 use crate::health::permissions::insecure_above;
 use crate::health::runtimes::is_shim;
 use crate::local::LocalPlaces;
-use fnd_manifest::check::{Checked, CheckedSource};
+use fnd_manifest::check::{Checked, CheckedSource, is_function};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::warning::Warning;
 use fnd_wire::plan::Plan;
@@ -29,8 +29,8 @@ pub(crate) struct Ground {
 impl Ground {
     /// Returns the directories for a judged path.
     pub(crate) fn of(path: &Path, places: &LocalPlaces, user: bool) -> Self {
-        // A directory with this file is one function in directory form.
-        let is_functions_directory = path.is_dir() && !path.join("function.toml").exists();
+        // Else a directory is one function in directory form.
+        let is_functions_directory = path.is_dir() && !is_function(path);
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let judged = if is_functions_directory {
             Some(absolute)

@@ -135,7 +135,9 @@ fn places(user: bool, chosen: ChosenPlaces, node: Option<&NodeStatus>) -> Result
     if !chosen.functions.is_empty() {
         places.functions = chosen.functions;
     }
-    places.config = chosen.config.unwrap_or(places.config);
+    if chosen.config.is_some() {
+        places.config = local::named_configuration(chosen.config.as_deref(), &places)?;
+    }
     places.state = chosen.state.unwrap_or(places.state);
     Ok(places)
 }
@@ -144,7 +146,7 @@ fn places(user: bool, chosen: ChosenPlaces, node: Option<&NodeStatus>) -> Result
 fn check(judge: &fnd_manifest::judge::Judge, directories: &[PathBuf]) -> Checked {
     let mut all = Checked::default();
     for directory in directories.iter().filter(|directory| directory.is_dir()) {
-        let checked = fnd_manifest::check::check(judge, &Disk, &directory.display().to_string());
+        let checked = fnd_manifest::check::check_functions(judge, &Disk, &directory.display().to_string());
         all.verdicts.extend(checked.verdicts);
         all.diagnostics.extend(checked.diagnostics);
         all.files.extend(checked.files);

@@ -1,6 +1,7 @@
-//! Tables: a line for each row, columns as wide as their cells, cut where they do not fit.
+//! Tables: a line for each row, columns as wide as their cells. Where there is no room for all of them, the columns that people
+//! miss least go first, and then cells are cut.
 
-use super::escape;
+use super::{WIDTH, escape};
 use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table as Layout, Width, presets};
 use std::borrow::Cow;
 
@@ -23,6 +24,8 @@ pub(crate) struct TextTable {
     header: Vec<&'static str>,
     /// Whether columns without values stay: programs count them.
     fixed: bool,
+    /// The columns that go where there is no room for all, in this order.
+    giving_way: &'static [&'static str],
     pub(super) rows: Vec<(Tone, Vec<String>)>,
 }
 
@@ -33,6 +36,7 @@ impl TextTable {
         Self {
             header: header.to_vec(),
             fixed: false,
+            giving_way: &[],
             rows: Vec::new(),
         }
     }
@@ -43,6 +47,15 @@ impl TextTable {
         Self {
             fixed: true,
             ..Self::new(header)
+        }
+    }
+
+    /// Returns the table whose columns of these heads go, in this order, where a terminal is too narrow for all columns.
+    #[must_use]
+    pub(crate) fn giving_way(self, heads: &'static [&'static str]) -> Self {
+        Self {
+            giving_way: heads,
+            ..self
         }
     }
 
@@ -57,6 +70,42 @@ impl TextTable {
             }
         });
         self.rows.push((tone, filled.collect()));
+    }
+
+    /// Returns an empty table with a further column before the columns of this one.
+    #[must_use]
+    pub(crate) fn behind(&self, first: &'static str) -> Self {
+        let mut header = vec![first];
+        header.extend(&self.header);
+        Self {
+            header,
+            rows: Vec::new(),
+            ..*self
+        }
+    }
+
+    /// Appends the rows of a table that lacks the first column, which gets this cell.
+    pub(crate) fn append(&mut self, first: &str, table: &Self) {
+        self.rows.extend(table.rows.iter().map(|(tone, cells)| {
+            let cells = cells.iter().cloned();
+            (*tone, std::iter::once(escape(first, false)).chain(cells).collect())
+        }));
+    }
+
+    /// Appends a row that has only two cells, since something failed.
+    pub(crate) fn without_cells(&mut self, first: &str, second: &str) {
+        let mut cells = vec![String::new(); self.header.len()];
+        for (cell, text) in cells.iter_mut().zip([first, second]) {
+            text.clone_into(cell);
+        }
+        self.row(Tone::Bad, cells);
+    }
+
+    /// Returns the first cell of each row.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.rows
+            .iter()
+            .filter_map(|(_, cells)| cells.first().map(String::as_str))
     }
 
     /// Returns the lines, header first. No line is wider than `width` if that is possible: a cell that does not fit
@@ -88,14 +137,22 @@ impl TextTable {
         layout.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// Returns the table without the columns that have no value in any row, if it is wider than `width` otherwise.
-    pub(super) fn fitting(&self, width: u16) -> Cow<'_, Self> {
-        let filled = self.filled_columns();
-        if !self.fixed && filled.contains(&false) && self.total_width() > usize::from(width) {
-            Cow::Owned(self.clone().with_columns(&filled))
-        } else {
-            Cow::Borrowed(self)
+    /// Returns the table with the columns that there is room for: those without a value in any row go first, then those that
+    /// [give way](Self::giving_way). Where the width is unknown, no person reads the lines, and all columns with values stay.
+    pub(super) fn fitting(&self, width: Option<u16>) -> Cow<'_, Self> {
+        let room = usize::from(width.unwrap_or(WIDTH));
+        if self.fixed || self.total_width() <= room {
+            return Cow::Borrowed(self);
         }
+        let mut table = self.clone().with_columns(&self.filled_columns());
+        let mut heads = self.giving_way.iter().filter(|_| width.is_some());
+        while table.total_width() > room
+            && let Some(head) = heads.next()
+        {
+            let stays: Vec<bool> = table.header.iter().map(|text| text != head).collect();
+            table = table.with_columns(&stays);
+        }
+        Cow::Owned(table)
     }
 
     /// Returns for each column whether a row has a value in it. The first one counts as filled.
@@ -160,5 +217,94 @@ impl TextTable {
                 *width -= 1;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two rows of `fndctl status`, as recorded: 99 columns wide.
+    fn status() -> TextTable {
+        let heads = [
+            "FUNCTION", "RUNTIME", "STATE", "LAST", "NEXT", "RUNS", "FAILED", "P50", "P99", "MEMORY",
+        ];
+        let service = [
+            "shop/api",
+            "node 22",
+            "running",
+            "up 3h, 2 restarts, :4711",
+            "",
+            "2",
+            "0",
+            "",
+            "",
+            "52M/60M",
+        ];
+        let script = [
+            "nightly",
+            "python 3.11",
+            "ready",
+            "exit-3 2m ago",
+            "in 14h",
+            "31",
+            "2",
+            "1.2s",
+            "4.5s",
+            "9M",
+        ];
+        let mut table = TextTable::new(&heads);
+        for cells in [service, script] {
+            table.row(Tone::Plain, cells.map(str::to_owned));
+        }
+        table.giving_way(&["P50", "P99", "MEMORY", "RUNTIME", "RUNS", "NEXT", "FAILED"])
+    }
+
+    #[test]
+    fn columns_give_way_by_worth_before_cells_are_cut() {
+        for (width, heads, is_cut) in [
+            (
+                None,
+                "FUNCTION RUNTIME STATE LAST NEXT RUNS FAILED P50 P99 MEMORY",
+                false,
+            ),
+            (
+                Some(99),
+                "FUNCTION RUNTIME STATE LAST NEXT RUNS FAILED P50 P99 MEMORY",
+                false,
+            ),
+            (Some(80), "FUNCTION RUNTIME STATE LAST NEXT RUNS FAILED", false),
+            (Some(60), "FUNCTION STATE LAST NEXT FAILED", false),
+            (Some(40), "FUNCTION STATE LAST", true),
+        ] {
+            let table = status();
+            let lines = table.fitting(width).lines(width);
+            let shown: Vec<&str> = lines[0].split_whitespace().collect();
+            assert_eq!(shown.join(" "), heads, "{width:?}");
+            assert_eq!(!lines[1].contains(":4711"), is_cut, "{width:?}: {lines:?}");
+            let widest = lines.iter().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(usize::from(width.unwrap_or(99))), "{width:?}: {lines:?}");
+        }
+    }
+
+    #[test]
+    fn columns_give_way_behind_that_of_the_hosts_too() {
+        let mut table = status().behind("HOST");
+        table.append("vm1", &status());
+        assert_eq!(
+            table.fitting(Some(80)).header.join(" "),
+            "HOST FUNCTION STATE LAST NEXT RUNS FAILED"
+        );
+    }
+
+    #[test]
+    fn columns_without_values_go_first_and_those_of_programs_stay() {
+        let heads = |table: &TextTable| table.fitting(Some(20)).header.join(" ");
+        let mut table = TextTable::new(&["FUNCTION", "NEXT", "LAST"]);
+        table.row(Tone::Plain, ["a-name-of-some-length", "", "ok"].map(str::to_owned));
+        assert_eq!(heads(&table), "FUNCTION LAST");
+        assert_eq!(heads(&table.clone().giving_way(&["LAST"])), "FUNCTION");
+        table.fixed = true;
+        assert_eq!(heads(&table), "FUNCTION NEXT LAST");
     }
 }

@@ -109,10 +109,10 @@ impl SecretStore {
         self.replace(name, &lines)
     }
 
-    /// Adds the line of a user, or replaces it.
+    /// Adds the line of a user, or replaces it. With `force`, lines that are no user's go: with them, the secret admits nobody.
     ///
     /// # Errors
-    /// The user is there already, or the file can't be written.
+    /// The user is there already, a line is no user's, or the file can't be written.
     pub(crate) fn add_user(&self, name: &str, user: &str, hash: &str, force: bool) -> Result<(), CommandFailure> {
         if user.is_empty() || user.contains(|c: char| c == ':' || c.is_control()) {
             return Err(CommandFailure::usage(
@@ -129,8 +129,16 @@ impl SecretStore {
             let message = format!("`{name}` has the user `{user}` already");
             return Err(CommandFailure::usage(message).help("--force replaces the password"));
         }
+        let is_bad = |line: &[u8]| !line.is_empty() && !is_of_users(line);
+        if !force && let Some(number) = old.split(|byte| *byte == b'\n').position(is_bad) {
+            let message = format!(
+                "`{name}` is no secret for `auth = \"basic:...\"`: its line {} is not `user:password-hash`",
+                number + 1
+            );
+            return Err(CommandFailure::usage(message).help("choose another name; --force removes such lines"));
+        }
         let mut text = Zeroizing::new(Vec::new());
-        for line in lines().filter(|line| !own(line)) {
+        for line in lines().filter(|line| !own(line) && is_of_users(line)) {
             text.extend_from_slice(line);
             text.push(b'\n');
         }
@@ -185,6 +193,12 @@ impl SecretStore {
         };
         written().map_err(|error| failed(&error, "write", &path))
     }
+}
+
+/// Says whether a line of a secret is a comment or a user with a password hash, which begins with `$`.
+fn is_of_users(line: &[u8]) -> bool {
+    let hash = line.iter().position(|byte| *byte == b':').filter(|at| *at > 0);
+    line.starts_with(b"#") || hash.is_some_and(|at| line.get(at + 1) == Some(&b'$'))
 }
 
 fn failed(error: &io::Error, what: &str, path: &Path) -> CommandFailure {
@@ -252,14 +266,22 @@ mod tests {
     fn users_have_a_line_each() {
         let dir = tempfile::tempdir().unwrap();
         let store = SecretStore::beside(&dir.path().join("fnd.toml"));
-        store.add_user("staff", "ada", "H1", false).unwrap();
-        store.add_user("staff", "adam", "H2", false).unwrap();
-        assert_eq!(text(&store, "staff"), "ada:H1\nadam:H2\n");
-        assert!(store.add_user("staff", "ada", "H3", false).is_err());
-        store.add_user("staff", "ada", "H3", true).unwrap();
-        assert_eq!(text(&store, "staff"), "adam:H2\nada:H3\n");
+        store.add_user("staff", "ada", "$H1", false).unwrap();
+        store.add_user("staff", "adam", "$H2", false).unwrap();
+        assert_eq!(text(&store, "staff"), "ada:$H1\nadam:$H2\n");
+        assert!(store.add_user("staff", "ada", "$H3", false).is_err());
+        store.add_user("staff", "ada", "$H3", true).unwrap();
+        assert_eq!(text(&store, "staff"), "adam:$H2\nada:$H3\n");
         for user in ["", "a:b", "a\nb"] {
-            assert!(store.add_user("staff", user, "H", true).is_err(), "{user:?}");
+            assert!(store.add_user("staff", user, "$H", true).is_err(), "{user:?}");
+        }
+        for line in ["s3cret", "bob:plain", ":$H"] {
+            let old = format!("# of the shop\n{line}\nadam:$H2\n");
+            store.write("staff", old.as_bytes(), OnExisting::Replace).unwrap();
+            let refused = store.add_user("staff", "ada", "$H1", false).unwrap_err();
+            assert!(refused.message.contains("line 2"), "{line}: {}", refused.message);
+            store.add_user("staff", "ada", "$H1", true).unwrap();
+            assert_eq!(text(&store, "staff"), "# of the shop\nadam:$H2\nada:$H1\n", "{line}");
         }
     }
 }

@@ -27,11 +27,15 @@ const OPTIONS: &[(&str, &str)] = fnd_manifest::texts! {
     "* --format -F --template": "`-o json`, `-o yaml`, `-o wide` and `-o name` are the formats, `--jq EXPR` prints a value",
     "* --verbose -v --debug": "`-o wide` prints more; `fndctl log-level debug` is about fnd's own messages",
     "* --host -H --context --kubeconfig --namespace":
-        "fndctl talks to the fnd of this machine: `ssh HOST fndctl ...` to that of another one; groups are `GROUP/NAME`",
+        "`fndctl -H vm1,vm2 status` asks other machines (the option comes before the verb), `ssh HOST fndctl ...` runs any verb on one; groups are \
+         `GROUP/NAME`",
     "* --no-color --no-colour": "`NO_COLOR=1 fndctl ...` prints without colours",
     "* --watch -w": "`fndctl status --watch` prints the functions anew after each change, `fndctl logs -f` follows output",
     "* -f --follow": "`fndctl logs -f` follows output, `fndctl events -f` events, `fndctl status --watch` states",
 };
+
+/// The options that have the control socket. Their variable is `FND_SOCKET`.
+const SOCKET: [&str; 2] = ["--socket", "--control"];
 
 /// Arguments that are no option, by the verb that they follow, and what does that here.
 const ARGUMENTS: &[(&str, &str)] = fnd_manifest::texts! {
@@ -82,17 +86,35 @@ pub(super) fn missing(error: &clap::Error, verb: &str) -> Option<CommandFailure>
     Some(failure.help(format!("`fndctl {verb} --help` has examples")))
 }
 
+/// Returns advice for a command line `typed` without a socket, while the environment names an empty one. clap would name an option that
+/// nobody has typed.
+pub(super) fn empty_socket(error: &clap::Error, typed: &[String]) -> Option<CommandFailure> {
+    let option = error.get(ContextKind::InvalidArg)?.to_string();
+    let option = option.split(' ').next().filter(|option| SOCKET.contains(option))?;
+    let is_empty =
+        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    if !is_empty || is_typed(typed, option) {
+        return None;
+    }
+    let message = "the variable `FND_SOCKET` is empty: it names the control socket of fnd";
+    Some(CommandFailure::usage(message).help("run `unset FND_SOCKET` for the usual one, or set it to a path"))
+}
+
 /// Returns advice for a command line `typed` with `--user` and without a socket, while the environment names one. clap would name an
 /// option that nobody has typed.
 pub(super) fn untyped_socket(error: &clap::Error, typed: &[String]) -> Option<CommandFailure> {
     let conflict = [ContextKind::InvalidArg, ContextKind::PriorArg].map(|kind| error.get(kind));
     let conflict: Vec<String> = conflict.into_iter().flatten().map(ToString::to_string).collect();
     let is_named = |option: &str| conflict.iter().any(|text| text.split(' ').next() == Some(option));
-    let is_typed = |option: &str| typed.iter().any(|word| word.split('=').next() == Some(option));
-    let socket = ["--socket", "--control"].into_iter().find(|option| is_named(option))?;
-    if !is_named("--user") || is_typed(socket) {
+    let socket = SOCKET.into_iter().find(|option| is_named(option))?;
+    if !is_named("--user") || is_typed(typed, socket) {
         return None;
     }
     let message = "`--user` means your own fnd, and the variable `FND_SOCKET` names a socket, too";
     Some(CommandFailure::usage(message).help("leave `--user` out, or run `unset FND_SOCKET` first"))
+}
+
+/// Returns whether a command line has an option.
+fn is_typed(typed: &[String], option: &str) -> bool {
+    typed.iter().any(|word| word.split('=').next() == Some(option))
 }

@@ -81,6 +81,10 @@ impl Packed {
             packed.directory(options)?;
         } else {
             packed.code = fs::read(path).map_err(|error| failed("read", path, &error))?;
+            if packed.code.is_empty() {
+                let message = format!("`{}` is empty", path.display());
+                return Err(CommandFailure::new(Exit::InvalidManifest, message).help("write the code, or pack it anew"));
+            }
             packed.file(archive.map(|(_, format)| *format), options)?;
         }
         Ok(packed)
@@ -235,7 +239,7 @@ impl Packed {
     /// Replaces the path that a file has on fnd's machine by the one that was given.
     pub(crate) fn localize(&self, problem: &mut Diagnostic) {
         let Some(file) = &mut problem.file else { return };
-        let name = &self.name;
+        let (name, remote) = (&self.name, file.clone());
         let code = format!("/{name}{}", self.suffix);
         if let Some((_, below)) = file.split_once(&format!("{code}/")) {
             *file = self.path.join(below).display().to_string();
@@ -244,6 +248,9 @@ impl Packed {
         } else if file.ends_with(&format!("/{name}.toml")) {
             *file = self.sidecar.display().to_string();
         }
+        // The command in a help names the file again.
+        let local = file.clone();
+        problem.help = problem.help.take().map(|help| help.replace(&remote, &local));
         if let Some(origins) = &self.origins {
             *problem = origins.moved(problem.clone());
         }
@@ -353,4 +360,35 @@ fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, CommandFailure> {
 
 fn failed(what: &str, path: &Path, error: &io::Error) -> CommandFailure {
     CommandFailure::usage(format!("failed to {what} `{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_help_names_the_local_file() {
+        let packed = Packed {
+            name: "shop".to_owned(),
+            suffix: ".tar.gz".to_owned(),
+            path: PathBuf::from("noexec"),
+            ..Packed::default()
+        };
+        let remote = "/var/lib/fnd/functions/shop.tar.gz/bootstrap";
+        let mut problem = Diagnostic::error("not-executable", "it is not executable")
+            .in_file(remote)
+            .with_help(format!("chmod +x {remote}"));
+        packed.localize(&mut problem);
+        assert_eq!(problem.file.as_deref(), Some("noexec/bootstrap"));
+        assert_eq!(problem.help.as_deref(), Some("chmod +x noexec/bootstrap"));
+    }
+
+    #[test]
+    fn an_empty_file_is_named() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("empty.zip");
+        fs::write(&path, "").unwrap();
+        let failure = Packed::of(&path, None, &ManifestOptions::default()).unwrap_err();
+        assert!(failure.message.ends_with("empty.zip` is empty"), "{}", failure.message);
+    }
 }

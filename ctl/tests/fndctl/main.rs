@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod hosts;
 mod input;
 mod interpreters;
 mod mcp;
@@ -122,6 +123,13 @@ fn a_missing_socket_asks_whether_fnd_is_running() {
 }
 
 #[test]
+fn an_empty_socket_of_the_environment_is_named() {
+    let (code, _, errors) = outcome(&fndctl(Path::new("")).arg("status").output().unwrap());
+    assert_eq!(code, 2, "{errors}");
+    assert!(errors.contains("the variable `FND_SOCKET` is empty"), "{errors}");
+}
+
+#[test]
 fn a_caller_without_a_role_gets_the_name_of_the_group() {
     let server = Running::start_without_role();
     let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
@@ -143,7 +151,8 @@ fn a_caller_without_a_role_gets_the_name_of_the_group() {
     if is_root {
         let (code, _, errors) = as_nobody(&binary);
         assert_eq!(code, 5, "{errors}");
-        assert!(errors.contains("add yourself to group fnd"), "{errors}");
+        let ways = ["add yourself to group fnd", "`SocketMode=0666`"];
+        assert!(ways.iter().all(|way| errors.contains(way)), "{errors}");
     }
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     open(server.socket.parent().unwrap(), 0o755);

@@ -304,6 +304,24 @@ const NAMES: &[Row] = &[
     ),
     ("a result before its end", &["result", RUNNING], 6, &["wait"]),
     (
+        "no line of output",
+        &["logs", "hello", "-n", "0"],
+        2,
+        &["`-n 0`", "1 to 100000"],
+    ),
+    (
+        "a span that ends before it begins",
+        &["history", "--since", "1h", "--until", "2h"],
+        2,
+        &["`--since 1h` is not before `--until 2h`"],
+    ),
+    (
+        "a configuration that does not exist",
+        &["secret", "list", "--config", "/nonexistent/fnd.toml"],
+        2,
+        &["no configuration file `/nonexistent/fnd.toml`", "correct --config"],
+    ),
+    (
         "a function that is disabled",
         &["invoke", "disabled"],
         1,

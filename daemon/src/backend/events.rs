@@ -223,7 +223,7 @@ impl Backend {
         Submit {
             payload: Payload {
                 data: event.data.clone(),
-                content_type: event.content_type.clone(),
+                content_type: event.content_type.as_deref().map(Arc::from),
                 trace: event.trace.clone(),
                 cause: Some(Arc::new(cause)),
                 ..Payload::default()

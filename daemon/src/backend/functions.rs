@@ -39,7 +39,7 @@ impl Backend {
     pub(crate) async fn usage(&self) -> Result<UsageList, Failure> {
         let memory = self.daemon.state.borrow().workers.welcome.memory.clone();
         let at = instant::text(self.now_ms());
-        let functions = in_pieces(&self.daemon, |parts, view| parts.usage_of(view)).await;
+        let functions = in_pieces(&self.daemon, None, usize::MAX, |parts, view| parts.usage_of(view)).await;
         let mut list = UsageList { at, functions };
         // Files of the kernel are read at once, but thousands of functions have many of them.
         let read = tokio::task::spawn_blocking(move || {

@@ -2,6 +2,7 @@
 
 use super::{Answering, Backend, Failure, Pending, failure};
 use crate::driver::Daemon;
+use crate::http::live_answer::LiveAnswer;
 use crate::http::paced::Paced;
 use crate::http::streaming_body::Headed;
 use crate::ledger::{self, LedgerCommand};
@@ -59,7 +60,34 @@ impl Drop for PassedOnCaller {
     }
 }
 
+/// A caller that gets a result as it comes, if it comes as a stream. Dropped, it waits for the whole result only.
+pub(crate) struct LiveCaller {
+    daemon: Rc<Daemon>,
+    id: InvocationId,
+    pub(crate) answer: Rc<LiveAnswer>,
+}
+
+impl Drop for LiveCaller {
+    fn drop(&mut self) {
+        // The state is in use only if fnd ends and takes its connections with it.
+        if let Ok(mut state) = self.daemon.state.try_borrow_mut() {
+            state.callers.live.remove(&self.id);
+        }
+    }
+}
+
 impl Backend {
+    /// Passes a request to run, which has its id, to the supervisor. Returns the caller of a result that may come as a stream, and
+    /// the end of the run.
+    pub(crate) fn submit_live(&self, submit: Submit) -> (LiveCaller, Answering) {
+        let (id, answer) = (submit.id, LiveAnswer::new(self.buffers()));
+        // The caller is in its place before the request: a free worker begins the call within `once`.
+        let shared = Rc::clone(&answer);
+        self.daemon.state.borrow_mut().callers.live.insert(id, shared);
+        let daemon = Rc::clone(&self.daemon);
+        (LiveCaller { daemon, id, answer }, self.once(submit))
+    }
+
     /// Gives a request to run its id and passes it to the supervisor. If the answer is dropped, an invocation that has
     /// not begun and that no other caller waits for is cancelled.
     pub(crate) fn submit(&self, mut submit: Submit) -> Answering {
@@ -186,7 +214,8 @@ impl Backend {
             return Ok(None);
         };
         let Some(data) = payload.data else { return Ok(None) };
-        Ok(Some((payload.content_type, data.view().map_err(failure)?)))
+        let content_type = payload.content_type.as_deref().map(str::to_owned);
+        Ok(Some((content_type, data.view().map_err(failure)?)))
     }
 
     /// Returns a page of the dead letters, newest first.

@@ -3,29 +3,35 @@
 use super::Backend;
 use crate::driver::Daemon;
 use crate::views::View;
-use crate::views::lists::{FunctionFilter, PIECE, piece};
+use crate::views::lists::{FunctionFilter, ListPart, PIECE, piece};
 use crate::workers::listening::Listening;
-use fnd_core::api::{FunctionStatus, ScheduleView};
+use fnd_core::api::{FunctionList, ScheduleView};
 use fnd_core::run::FunctionView;
 use fnd_wire::ids::FunctionName;
 
 /// Most slots in one list of schedules.
 const SLOTS_MAX: usize = 10_000;
 
-/// Returns the results of `of` for all functions, in the order of their names. A function without a result is left out.
+/// Returns the results of `of` for the functions after a name, in the order of their names: at most `most`. A function without a
+/// result is left out.
 pub(super) async fn in_pieces<T>(
     daemon: &Daemon,
+    mut after: Option<FunctionName>,
+    most: usize,
     mut of: impl FnMut(&View<'_>, &FunctionView<'_>) -> Option<T>,
 ) -> Vec<T> {
     let mut list = Vec::new();
-    let mut after = None;
     loop {
         let next = {
             let state = daemon.state.borrow();
             let parts = state.look();
-            piece(parts.supervisor, after.as_ref(), |view| list.extend(of(&parts, view)))
+            piece(parts.supervisor, after.as_ref(), |view| {
+                if list.len() < most {
+                    list.extend(of(&parts, view));
+                }
+            })
         };
-        if next.is_none() {
+        if next.is_none() || list.len() >= most {
             return list;
         }
         after = next;
@@ -34,18 +40,25 @@ pub(super) async fn in_pieces<T>(
 }
 
 impl Backend {
-    /// Returns the status of each function that a filter takes, in the order of their names. Others are served meanwhile, so the list
-    /// is no picture of one moment.
-    pub(crate) async fn functions(&self, filter: FunctionFilter) -> Vec<FunctionStatus> {
+    /// Returns the status of each function of a part that a filter takes, in the order of their names. Others are served meanwhile, so
+    /// the list is no picture of one moment.
+    pub(crate) async fn functions(&self, filter: FunctionFilter, part: ListPart) -> FunctionList {
         let listening = Listening::default();
-        // The name is compared first, so that fnd makes a status only of functions that the caller may view and asks for.
+        // Name and state are compared first, so that fnd makes a status only of functions that the caller may view and asks for.
         let status = |parts: &View<'_>, view: &FunctionView<'_>| {
-            let status = filter
-                .takes(view.name, None)
-                .then(|| parts.function_now(view, &listening))?;
-            filter.takes(view.name, Some(&status)).then_some(status)
+            let is_asked = filter.takes(view.name, None) && part.has_state(parts, view);
+            let status = is_asked.then(|| parts.function_now(view, &listening))?;
+            (filter.takes(view.name, Some(&status)) && part.has_text(&status)).then_some(status)
         };
-        in_pieces(&self.daemon, status).await
+        let limit = part.limit.unwrap_or(usize::MAX);
+        // One function more than the page has says that there is a next page.
+        let most = limit.saturating_add(1);
+        let mut functions = in_pieces(&self.daemon, part.after.clone(), most, status).await;
+        let is_more = functions.len() > limit;
+        functions.truncate(limit);
+        let last = functions.last().filter(|_| is_more);
+        let next = last.map(|last| last.function.to_string());
+        FunctionList { functions, next }
     }
 
     /// Returns the schedules of all functions or of one function, each with its next slots (`next` is their number). The

@@ -6,6 +6,7 @@
 //!
 //! Files:
 //! - `answering`: the answers of the supervisor, and callers that leave before theirs
+//! - `audit`: the audit
 //! - `backup`: copies the ledger and the state for a backup
 //! - `deploy`: uploads and removes functions
 //! - `deployable`: what has to hold before that
@@ -25,6 +26,7 @@
 //! - `watch_functions`: sends the watchers of the list of functions what has changed
 
 mod answering;
+mod audit;
 mod backup;
 mod deploy;
 mod deployable;
@@ -46,12 +48,12 @@ mod watch_functions;
 pub(crate) use answering::Answering;
 pub(crate) use backup::{BundlePieces, Database};
 pub(crate) use functions::PageBounds;
-pub(crate) use invocations::{PassedOn, Repeated};
+pub(crate) use invocations::{LiveCaller, PassedOn, Repeated};
 pub(crate) use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
 pub(crate) use streams::LogQuery;
 pub(crate) use upload::{Deployed, NotDone, Upload, UploadCondition};
 
-pub(crate) use crate::views::lists::FunctionFilter;
+pub(crate) use crate::views::lists::{ATTENTION, FunctionFilter, ListPart, ListedState};
 pub(crate) use fnd_core::lifecycle::ReleaseChange;
 
 use crate::driver::{Daemon, Driver};

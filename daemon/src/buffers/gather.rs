@@ -44,9 +44,9 @@ impl Gathering {
     pub async fn push(&mut self, piece: &[u8], share: Option<&AddressShare>) -> io::Result<()> {
         if self.kept.is_none()
             && share.is_none_or(AddressShare::is_for_memory)
-            && let Some(mut more) = self.permit.of.take_for_body(piece.len() as u64)
+            && let Some(more) = self.permit.of.take_for_body(piece.len() as u64)
         {
-            self.permit.bytes += std::mem::take(&mut more.bytes);
+            self.permit.join(more);
             if self.memory.is_empty() {
                 self.memory.reserve_exact(self.announced.max(piece.len()));
             }

@@ -72,6 +72,20 @@ pub struct Permit {
     bytes: u64,
 }
 
+impl Permit {
+    /// Adds the bytes of another permit of the same budget.
+    pub fn join(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Gives a part of the bytes back.
+    pub fn give_back(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        drop(self.of.permit(bytes));
+    }
+}
+
 impl Drop for Permit {
     fn drop(&mut self) {
         self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
@@ -296,6 +310,19 @@ impl Buffers {
         }
         let permit = self.take_anyway(bytes.len() as u64);
         counted(bytes, permit, false)
+    }
+
+    /// Holds a body that is there already.
+    ///
+    /// # Errors
+    /// Neither the budget nor the disk has room for it.
+    pub async fn hold_body(self: &Arc<Self>, bytes: Vec<u8>) -> io::Result<Data> {
+        if let Some(permit) = self.take_for_body(bytes.len() as u64) {
+            return Ok(Data::new(BudgetedBytes { bytes, _permit: permit }));
+        }
+        let buffers = Arc::clone(self);
+        let kept = tokio::task::spawn_blocking(move || buffers.keep(&bytes)).await;
+        kept.map_err(io::Error::other)?.map(Data::new)
     }
 
     /// Holds bytes that were accepted before, such as those of a queued invocation at a start: they cannot be refused.

@@ -10,11 +10,12 @@ pub(crate) mod spin;
 use crate::buffers::Buffers;
 use crate::effects;
 use crate::http::connections::Connections;
+use crate::http::live_answer::LiveAnswer;
 use fnd_core::run::{Answer, ReplyTo};
 use fnd_wire::ids::InvocationId;
 use outcomes::OutcomeCallers;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
@@ -26,7 +27,7 @@ pub(crate) struct Callers {
     pub(crate) buffers: Arc<Buffers>,
     /// The connections of the control socket.
     pub(crate) connections: Rc<Connections>,
-    replies: HashMap<ReplyTo, oneshot::Sender<Answer>>,
+    replies: BTreeMap<ReplyTo, oneshot::Sender<Answer>>,
     last_reply: u64,
     /// The callers whose changes are being stored.
     changes: HashMap<u64, oneshot::Sender<Result<(), Arc<str>>>>,
@@ -35,6 +36,8 @@ pub(crate) struct Callers {
     pub(crate) outcomes: OutcomeCallers,
     /// The invocations for whose ends callers wait or have waited. The end drops the sender, and so wakes them.
     ends: RefCell<HashMap<InvocationId, watch::Sender<()>>>,
+    /// The callers that get a result as it comes, if it comes as a stream.
+    pub(crate) live: HashMap<InvocationId, Rc<LiveAnswer>>,
     /// The callers that wait for the end of a drain; `None` once the drain is over.
     drained: Option<Vec<oneshot::Sender<bool>>>,
     /// Whether fnd stops after the drain.
@@ -47,12 +50,13 @@ impl Callers {
         Self {
             buffers,
             connections,
-            replies: HashMap::new(),
+            replies: BTreeMap::new(),
             last_reply: 0,
             changes: HashMap::new(),
             last_change: 0,
             outcomes: OutcomeCallers::default(),
             ends: RefCell::default(),
+            live: HashMap::new(),
             drained: Some(Vec::new()),
             stops: false,
         }

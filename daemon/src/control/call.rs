@@ -11,8 +11,10 @@ use fnd_core::access::Permissions;
 use fnd_core::api::InvocationView;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
+use fnd_core::records::Caller;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
 use std::rc::Rc;
 
 /// A request whose route was found.
@@ -21,8 +23,10 @@ pub(super) struct ControlCall {
     /// The roles of the caller. Its role is great enough for the function or the node that the route is about; a list
     /// has to be reduced to what the caller may view.
     pub(super) reach: Permissions,
-    /// The user of the caller.
-    pub(super) uid: u32,
+    /// The caller.
+    pub(super) caller: Caller,
+    /// Set if a run is requested whose record has the caller, so that the call needs no entry in the audit.
+    pub(super) is_in_record: Rc<Cell<bool>>,
     /// The function that sends the request, if one does.
     pub(super) granted: Option<RequestingFunction>,
     pub(super) request: IncomingRequest,

@@ -59,7 +59,7 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3600);
 /// Longest `Idempotency-Key`, bytes.
 pub(crate) const KEY_MAX: usize = 255;
 
-/// Invocations in a page: the default, and the most.
+/// Invocations, or functions, in a page: the default, and the most.
 pub(crate) const PAGE: (u32, u32) = (100, 1000);
 
 /// Kept lines of output: the default, and the most.

@@ -13,7 +13,7 @@ use fnd_core::records::protocol::{FailureKind, WorkerMessage};
 use fnd_core::report::ReportEvent;
 use fnd_core::run::{Answered, Event};
 use fnd_wire::frame::{Exited, InstalledWithTree, Refused, Reply, Spawned};
-use fnd_wire::ids::WorkerId;
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::os::fd::OwnedFd;
 
 impl Driver {
@@ -222,7 +222,12 @@ impl Driver {
                     Err(message) => Event::Broken { worker, message },
                 });
             }
+            WorkerMessage::Part { call, head, data } => {
+                let find = |id: InvocationId| self.callers.live.get(&id).cloned();
+                self.workers.pass_part((worker, call), (head, &data), find);
+            }
             WorkerMessage::Result { call, head, data } => {
+                self.workers.complete_stream(worker, call);
                 let mut result = RunResult::of(head, data);
                 self.carry(&mut result, reserved.unwrap_or_default());
                 self.answered(worker, call, (Reason::Ok, String::new()), result);

@@ -7,6 +7,7 @@ use crate::functions::catalog::Rescan;
 use crate::input::{Input, TaskOwner};
 use crate::ledger::Acknowledged;
 use crate::output::Captured;
+use crate::peer::PeerAccess;
 use crate::settings::settings_document;
 use crate::systemd;
 use crate::triggers::nats::Messages;
@@ -15,6 +16,7 @@ use crate::workers::link::Incoming;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
 use fnd_core::run::{Event, Now};
+use fnd_manifest::warning::Warning;
 use fnd_wire::frame::{ExitStatus, Exited, SettingsRead};
 use fnd_wire::ids::InvocationId;
 use fnd_wire::naming::UPLOADS;
@@ -219,21 +221,18 @@ impl Driver {
                 }
             },
             Acknowledged::Claimed { ids, result } => {
-                let event = match result {
-                    Ok(()) => {
-                        let now = self.now_for_lease();
-                        Event::Claimed(self.nats.claimed(now, ids))
-                    }
-                    Err(error) => {
-                        let count = ids.len();
-                        self.report(ReportEvent::NodeError(format_args!(
-                            "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
-                        )));
-                        self.nats.claims_failed(&ids);
-                        Event::ClaimFailed(ids)
-                    }
-                };
-                self.step(event);
+                if let Err(error) = &result {
+                    let count = ids.len();
+                    self.report(ReportEvent::NodeError(format_args!(
+                        "failed to claim {count} queued invocations: {error}; they wait and are claimed again"
+                    )));
+                }
+                let now = self.now_for_lease();
+                let told = self.nats.ledger_answers(now, ids, result.is_ok());
+                self.step(match result {
+                    Ok(()) => Event::Claimed(told),
+                    Err(_) => Event::ClaimFailed(told),
+                });
             }
             Acknowledged::Changed { number, result } => {
                 if let Err(error) = &result {
@@ -462,7 +461,7 @@ impl Driver {
         let mode = self.node.settings.settings.status.mode;
         self.reporter.status_files.set_mode(mode);
         self.retain();
-        self.audit.retain(self.node.settings.settings.audit.keep_for);
+        self.audit.set(&self.node.settings.settings.audit);
         self.state.look_again();
         self.prune_all();
         self.check_alerts();
@@ -484,6 +483,9 @@ impl Driver {
             problems
                 .iter()
                 .for_each(|problem| self.report(ReportEvent::NodeWarning(format_args!("{problem}"))));
+            let known = &mut self.node.settings.diagnostics;
+            known.retain(|diagnostic| diagnostic.code != Warning::UnknownHolder.as_str());
+            known.extend(PeerAccess::warnings(problems));
         }
     }
 }

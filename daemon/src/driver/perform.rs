@@ -111,6 +111,8 @@ impl Driver {
             self.reporter.observe(&lost);
             self.supervisor.handle(now, lost, &mut actions);
         }
+        // The event may have waited since it was made.
+        self.nats.take_late(now, &mut event);
         self.reporter.observe(&event);
         self.supervisor.handle(now, event, &mut actions);
         #[cfg(feature = "simulate")]
@@ -290,7 +292,7 @@ impl Driver {
                     .request(&Request::Release(Release { function, invocation }), Vec::new());
             }
             Action::Reply(to, answer) => {
-                self.callers.answer(to, *answer);
+                self.callers.answer(to, answer);
                 self.spin.message_follows(SpinStep::Request, self.callers.waiting());
             }
             Action::Known(function) => self.report(ReportEvent::FunctionKnown(&function)),
@@ -464,21 +466,19 @@ impl Driver {
 }
 
 impl Driver {
-    /// Claims the next attempt of an invocation: that of a message in the register first.
+    /// Claims the next attempt of an invocation: that of a message in the register as well, at the same time.
     fn claim(&mut self, record: Box<InvocationRecord>) {
-        if self.nats.claims(record.id) {
-            let now = self.now_for_lease();
-            return self.nats.claim(now, record);
-        }
-        self.store_claim(record, None);
-    }
-
-    pub(super) fn store_claim(&mut self, record: Box<InvocationRecord>, revision: Option<u64>) {
         let id = record.id;
-        let claim = LedgerCommand::Claim(record, revision);
-        if self.records.ledger.submit(claim).is_err() {
-            self.nats.claims_failed(&[id]);
-            self.turn.follow_up.push_back(Event::ClaimFailed(vec![id]));
+        if self.nats.claims(id) {
+            let now = self.now_for_lease();
+            if !self.nats.claim(now, &record) {
+                return; // it is put off
+            }
+        }
+        // The ledger gets it now and not after the register's answer: a later record of the invocation has to come after it.
+        if self.records.ledger.submit(LedgerCommand::Claim(record)).is_err() {
+            let failed = self.nats.ledger_answers(self.clock.now(), vec![id], false);
+            self.turn.follow_up.push_back(Event::ClaimFailed(failed));
         }
     }
 

@@ -21,6 +21,7 @@ use fnd_core::report::{FunctionNews, ReportEvent};
 use fnd_core::run::{Event, Now, Submit};
 use fnd_core::triggers::file::memory::FileMemory;
 use fnd_core::triggers::file::message::FromWatcher;
+use fnd_core::triggers::lambda;
 use fnd_core::triggers::schedule::Marks;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::function::route::Credential;
@@ -206,8 +207,11 @@ impl Driver {
             self.report(slots_due(&occurrence));
             let before = occurrence.before.clone();
             let submit = submission(occurrence, |function, trigger| self.new_submit(function, trigger));
-            let Some(submit) = submit else { continue };
+            let Some(mut submit) = submit else { continue };
             let id = submit.id;
+            if let Some(serving) = self.serving(&submit.function) {
+                lambda::scheduled(&mut submit.payload, (&submit.function, id), &serving.manifest);
+            }
             // This comes before the step: a ledger without room is answered within the step, and then the mark goes
             // back to `before`.
             self.schedules.storing(&submit, &before);
@@ -344,10 +348,6 @@ impl Driver {
                 MessageEffect::Request(submit, inbox) => self.submit_request(*submit, inbox),
                 MessageEffect::ReadEnd(id) => self.read_end(id),
                 MessageEffect::Warn(why) => self.report(ReportEvent::NodeWarning(format_args!("{why}"))),
-                MessageEffect::Claim(record, revision) => match self.supervisor.is_claiming(record.id) {
-                    true => self.store_claim(record, Some(revision)),
-                    false => self.nats.claim_is_unwanted(record.id, revision),
-                },
                 MessageEffect::Event(event) => self.turn.follow_up.push_back(event),
                 MessageEffect::Store(memory) => self.records.store(LedgerCommand::Messages(memory)),
                 MessageEffect::Supersede(id, node) => self.records.store(LedgerCommand::Supersede { id, node }),

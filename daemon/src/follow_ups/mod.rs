@@ -25,16 +25,16 @@ use fnd_core::records::{Accepted, InvocationRecord, Payload};
 use fnd_core::run::{Rejection, Submit, skip_words};
 use fnd_core::triggers::alerts::{Alerts, NodeHealth};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Facts about ends that are about to be recorded, and the health of functions.
 #[derive(Debug, Default)]
 pub(crate) struct FollowUps {
     /// Payloads of invocations whose final record comes next. Without one, the function has no hooks.
-    pub(crate) payloads: HashMap<InvocationId, Payload>,
+    pub(crate) payloads: BTreeMap<InvocationId, Payload>,
     /// The last lines of workers that have ended, until their ends are recorded.
-    pub(crate) outputs: HashMap<WorkerId, String>,
+    pub(crate) outputs: BTreeMap<WorkerId, String>,
     /// Ends whose follow-up calls are not decided yet, each with the last lines of its output. Those of an earlier fnd have
     /// no lines.
     pub(crate) late: Vec<(Unfollowed, String)>,
@@ -59,7 +59,7 @@ impl FollowUpCall {
     fn new(function: FunctionName, trigger: Trigger, data: Vec<u8>, cause: Cause) -> Self {
         let payload = Payload {
             data: Some(data.into()),
-            content_type: Some("application/json".to_owned()),
+            content_type: Some("application/json".into()),
             cause: Some(Arc::new(cause)),
             ..Payload::default()
         };

@@ -1,6 +1,7 @@
 //! The bodies of answers: whole, from the disk, in pieces, or passed on from a program.
 
 use super::connections::Busy;
+use super::live_answer::LiveBody;
 use super::spooled_body::FromDisk;
 use super::stream::Chunks;
 use crate::buffers::{self, Buffers, UNCOUNTED};
@@ -40,6 +41,8 @@ enum BodyContent {
     Stream(Box<dyn Chunks>),
     /// The answer of a program, passed on as a stream.
     Passing(Passing),
+    /// A result that comes as a stream.
+    Live(Box<LiveBody>),
     /// No bytes: another protocol follows the head. Empty once the connection has it.
     Tunnel(Option<Box<Tunnel>>),
 }
@@ -76,6 +79,11 @@ impl Body {
         Self::new(BodyContent::Passing(body))
     }
 
+    /// Returns the body of a result that comes as a stream.
+    pub(crate) fn live(body: LiveBody) -> Self {
+        Self::new(BodyContent::Live(Box::new(body)))
+    }
+
     /// Returns the body of an answer after which another protocol follows.
     pub(crate) fn tunnel(tunnel: Tunnel) -> Self {
         Self::new(BodyContent::Tunnel(Some(Box::new(tunnel))))
@@ -108,17 +116,24 @@ impl Body {
         self.busy = Some(busy);
     }
 
-    /// Returns whether fnd holds the whole body until it is read.
-    pub(super) fn is_whole(&self) -> bool {
-        matches!(self.content, BodyContent::Whole(_) | BodyContent::Kept(_))
+    /// Returns whether fnd holds the bytes of the body until they are read.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(
+            self.content,
+            BodyContent::Whole(_) | BodyContent::Kept(_) | BodyContent::Live(_)
+        )
     }
 
     /// If fnd holds the whole body until it is read, counts into `taken` how much of it is taken. The body then comes
     /// in pieces.
     pub(super) fn count_taken(&mut self, taken: &BodyProgress) {
-        if self.is_whole() {
-            taken.set(Some(0));
-            self.taken = Some(Rc::clone(taken));
+        match &self.content {
+            BodyContent::Whole(_) | BodyContent::Kept(_) => {
+                taken.set(Some(0));
+                self.taken = Some(Rc::clone(taken));
+            }
+            BodyContent::Live(body) => body.count_taken(taken),
+            BodyContent::Stream(_) | BodyContent::Passing(_) | BodyContent::Tunnel(_) => {}
         }
     }
 
@@ -158,6 +173,7 @@ impl hyper::body::Body for Body {
             BodyContent::Kept(kept) => ready!(kept.poll_chunk(cx)).map(Bytes::from),
             BodyContent::Stream(stream) => ready!(stream.poll_chunk(cx)).map(Bytes::from),
             BodyContent::Passing(body) => return Pin::new(body).poll_frame(cx),
+            BodyContent::Live(body) => return body.poll_frame(cx),
             BodyContent::Tunnel(_) => None,
         };
         let Some(mut chunk) = chunk else {
@@ -180,6 +196,7 @@ impl hyper::body::Body for Body {
             BodyContent::Kept(kept) => kept.is_over(),
             BodyContent::Stream(stream) => stream.is_over(),
             BodyContent::Passing(body) => body.is_end_stream(),
+            BodyContent::Live(_) => false,
             BodyContent::Tunnel(_) => true,
         }
     }
@@ -188,7 +205,7 @@ impl hyper::body::Body for Body {
         match &self.content {
             BodyContent::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             BodyContent::Kept(kept) => SizeHint::with_exact(kept.left()),
-            BodyContent::Stream(_) => SizeHint::default(),
+            BodyContent::Stream(_) | BodyContent::Live(_) => SizeHint::default(),
             BodyContent::Passing(body) => body.size_hint(),
             BodyContent::Tunnel(_) => SizeHint::with_exact(0),
         }

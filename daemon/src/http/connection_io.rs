@@ -29,8 +29,8 @@ pub(super) struct ConnectionSocket {
     stream: RefCell<Socket>,
     /// Whether any byte was ever read.
     pub(super) heard: Cell<bool>,
-    /// Whether fnd holds the whole answer, so that a caller that does not read it occupies its size.
-    pub(super) is_whole: Cell<bool>,
+    /// Whether fnd holds the bytes of the answer until they are read, so that a caller that does not read it occupies its size.
+    pub(super) is_held: Cell<bool>,
     /// Whether bytes of an answer wait until the socket takes them.
     pub(super) is_blocked: Cell<bool>,
     stall: RefCell<Option<Stall>>,
@@ -60,7 +60,7 @@ impl ConnectionSocket {
         Rc::new(Self {
             stream: RefCell::new(stream),
             heard: Cell::new(false),
-            is_whole: Cell::new(false),
+            is_held: Cell::new(false),
             is_blocked: Cell::new(false),
             stall: RefCell::new(None),
             framing: RefCell::new(Framing::new()),
@@ -95,7 +95,7 @@ impl ConnectionSocket {
         // The bytes of the other protocol are no heads. Either side may pause for any time, so the time for whole
         // answers does not hold.
         self.framing.borrow_mut().stop();
-        self.is_whole.set(false);
+        self.is_held.set(false);
         *self.tunnel.borrow_mut() = Some(Box::new((tunnel, busy)));
     }
 
@@ -174,7 +174,7 @@ impl ConnectionSocket {
     fn progress(&self, cx: &mut Context<'_>, took: Poll<io::Result<usize>>, offered: usize) -> Poll<io::Result<usize>> {
         self.is_blocked
             .set(!matches!(took, Poll::Ready(Ok(count)) if count == offered));
-        if !self.is_whole.get() {
+        if !self.is_held.get() {
             return took;
         }
         let mut stall = self.stall.borrow_mut();

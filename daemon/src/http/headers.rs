@@ -5,7 +5,7 @@ use super::request::short;
 use super::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_core::records::Response;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue, UPGRADE};
 
 /// Most bytes of headers, names and values, that a function gets.
 const GIVEN_MAX: usize = 16 << 10;
@@ -115,12 +115,18 @@ fn text(value: &HeaderValue) -> String {
     }
 }
 
+/// Returns the value of a header. Spaces around it are no part of it, and clients of HTTP/2 reset an answer that has them (RFC 9113,
+/// section 8.2.1).
+fn sendable(value: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    HeaderValue::from_bytes(value.trim_matches([' ', '\t']).as_bytes())
+}
+
 /// Sets the headers that a function chose on its answer. Returns invalid headers, for a warning. Headers that only fnd
 /// may set are left out without a warning, because functions that ran behind other servers set them.
 pub(crate) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
     let mut wrong = Vec::new();
     for (name, value) in &response.headers {
-        let parsed = (HeaderName::try_from(name), HeaderValue::from_bytes(value.as_bytes()));
+        let parsed = (HeaderName::try_from(name), sendable(value));
         let (Ok(parsed), Ok(value)) = parsed else {
             wrong.push(short(name));
             continue;
@@ -138,7 +144,7 @@ pub(crate) fn put(response: &Response, headers: &mut HeaderMap) -> Vec<String> {
         }
     }
     if let Some(stated) = &response.content_type {
-        match HeaderValue::from_bytes(stated.as_bytes()) {
+        match sendable(stated) {
             Ok(value) => drop(headers.insert(CONTENT_TYPE, value)),
             Err(_) => wrong.push("content-type".to_owned()),
         }
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn a_function_sets_what_is_its_to_say() {
         let pairs = [
-            ("X-Name", "välue"),
+            ("X-Name", " välue\t"),
             ("set-cookie", "a=1"),
             ("set-cookie", "b=2"),
             ("content-type", "text/html"),
@@ -229,7 +235,7 @@ mod tests {
             ("set-cookie", b"b=2"),
         ]);
         assert_eq!(headers, expected);
-        response.content_type = Some("text/csv".to_owned());
+        response.content_type = Some("text/csv ".to_owned());
         put(&response, &mut headers);
         assert_eq!(headers[CONTENT_TYPE], "text/csv");
     }

@@ -7,7 +7,11 @@ use super::body::{Body, BodyProgress};
 use super::connection_io::{ConnectionSocket, Io};
 use super::connections::HttpConnection;
 use super::limits::{READ_MAX, WRITE_MIN, WRITE_TIME};
+use super::response::Answered;
 use super::server::{HttpService, Life, RequestPhase, reached, time_is_up};
+use hyper::StatusCode;
+use hyper::body::{Body as _, Bytes};
+use hyper::header::CONTENT_LENGTH;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -35,6 +39,19 @@ tokio::task_local! {
 pub(super) fn count_taken(body: &mut Body) {
     // An error: it is no task of `Streams`.
     let _ = TAKEN.try_with(|taken| body.count_taken(taken));
+}
+
+/// Leaves out the body of an answer that must not have one (RFC 9110, section 6.4.1). hyper does this for HTTP/1.1 only, and clients
+/// reset such a stream.
+pub(super) fn leave_out_body(answer: &mut Answered, is_head: bool) {
+    let has_none = matches!(answer.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if !is_head && !has_none {
+        return;
+    }
+    if let Some(size) = answer.body().size_hint().exact().filter(|_| !has_none) {
+        answer.headers_mut().entry(CONTENT_LENGTH).or_insert(size.into());
+    }
+    *answer.body_mut() = Body::whole(Bytes::new());
 }
 
 /// The requests of a connection, each a task. They end with the connection.
@@ -111,7 +128,7 @@ pub(super) async fn serve<S: HttpService>(
     line.is_opaque();
     // All answers share one socket, so `ConnectionSocket` cannot know which of them waits: the time for whole answers
     // holds for each of them.
-    line.is_whole.set(true);
+    line.is_held.set(true);
     let streams = Streams {
         tasks: Rc::default(),
         place: Rc::clone(&life.place),
@@ -155,5 +172,28 @@ pub(super) async fn serve<S: HttpService>(
     };
     if let Err(error) = ended {
         life.service.ended(&life.caller, &error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::response::{whole, with_status};
+
+    #[test]
+    fn an_answer_has_a_body_where_http_allows_one() {
+        for (is_head, status, expected) in [
+            (false, StatusCode::OK, (2, None)),
+            (true, StatusCode::OK, (0, Some("2"))),
+            (false, StatusCode::NO_CONTENT, (0, None)),
+            (true, StatusCode::NOT_MODIFIED, (0, None)),
+        ] {
+            let mut answer = with_status(whole("text/plain", "ok"), status);
+            leave_out_body(&mut answer, is_head);
+            let size = answer.body().size_hint().exact().unwrap();
+            let length = answer.headers().get(CONTENT_LENGTH);
+            let length = length.map(|length| length.to_str().unwrap());
+            assert_eq!((size, length), expected, "{is_head} {status}");
+        }
     }
 }

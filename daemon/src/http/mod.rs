@@ -26,6 +26,7 @@
 //! - `spooled_body`: an answer that stays on the disk until its caller reads it
 //! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
 //! - `connection_io`: the bytes of one connection
+//! - `live_answer`: a result that comes as a stream, on its way to the caller that waits for it
 //! - `listen`: the sockets that a server listens on
 //! - `paced`: a caller's body on its way to a program: it must come at a pace
 //! - `streaming_body`: an answer that a function gives itself, on its way to the caller
@@ -44,6 +45,7 @@ pub(crate) mod headers;
 mod http2;
 pub mod limits;
 pub mod listen;
+pub(crate) mod live_answer;
 pub mod paced;
 pub(crate) mod query;
 pub(crate) mod request;

@@ -73,16 +73,16 @@ impl IncomingRequest {
     /// [`Code::BadRequest`] if it occurs more than once or is not ASCII.
     pub(crate) fn header(&self, name: &'static str) -> Result<Option<&str>, Refusal> {
         let mut values = self.parts.headers.get_all(name).iter();
-        // Of two values, fnd and a proxy in front of it could each take another one.
-        let (Some(value), None) = (values.next(), values.next()) else {
-            if self.parts.headers.contains_key(name) {
-                return Err(refuse(
-                    Code::BadRequest,
-                    format!("the header `{name}` appears more than once"),
-                ));
-            }
+        let Some(value) = values.next() else {
             return Ok(None);
         };
+        // Of two values, fnd and a proxy in front of it could each take another one.
+        if values.next().is_some() {
+            return Err(refuse(
+                Code::BadRequest,
+                format!("the header `{name}` appears more than once"),
+            ));
+        }
         match value.to_str() {
             Ok(text) => Ok(Some(text.trim())),
             Err(_) => Err(refuse(

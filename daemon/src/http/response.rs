@@ -5,8 +5,10 @@ use crate::buffers::Buffers;
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::records::RunResult;
+use fnd_core::records::outcome::RunState;
+use fnd_wire::ids::InvocationId;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, ETAG, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use std::fmt::Display;
@@ -91,7 +93,7 @@ pub(crate) const INVOCATION: HeaderName = HeaderName::from_static("fnd-invocatio
 
 /// Header `Fnd-State`: the state of the invocation whose result this answer is. The function may have chosen the status
 /// and headers of such an answer; an answer without this header is fnd's own.
-pub(crate) const STATE: HeaderName = HeaderName::from_static("fnd-state");
+const STATE: HeaderName = HeaderName::from_static("fnd-state");
 
 /// Header `Fnd-Status`: the status that a function chose, if the answer is a stored result.
 pub(crate) const STATUS: HeaderName = HeaderName::from_static("fnd-status");
@@ -99,6 +101,12 @@ pub(crate) const STATUS: HeaderName = HeaderName::from_static("fnd-status");
 /// Returns a header value from text that is known to be visible ASCII; other text becomes empty.
 pub(crate) fn header(text: &str) -> HeaderValue {
     HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""))
+}
+
+/// Says in the headers of a result which invocation it is of, and the state of the invocation.
+pub(crate) fn name_run(headers: &mut HeaderMap, id: InvocationId, state: RunState) {
+    headers.insert(INVOCATION, header(&id.to_string()));
+    headers.insert(STATE, HeaderValue::from_static(state.as_str()));
 }
 
 /// Returns a whole body with its type.

@@ -20,7 +20,7 @@ use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Version};
+use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -199,6 +199,7 @@ impl<S: HttpService> Life<S> {
         mut request: Request<Incoming>,
     ) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
+        let is_head = request.method() == Method::HEAD;
         name_host(&mut request);
         // HTTP/1.0 has no chunks: an answer whose length is unknown ends when its connection closes.
         line.by_closing.set(request.version() == Version::HTTP_10);
@@ -228,9 +229,10 @@ impl<S: HttpService> Life<S> {
         }
         // The answers of HTTP/2 share a connection, so it can't follow one of them; `http2::serve` has set this.
         if line.is_http2.get() {
+            http2::leave_out_body(&mut answer, is_head);
             http2::count_taken(answer.body_mut());
         } else {
-            line.is_whole.set(answer.body().is_whole());
+            line.is_held.set(answer.body().is_held());
         }
         answer.body_mut().hold(busy);
         Ok(answer)

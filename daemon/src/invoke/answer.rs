@@ -1,27 +1,31 @@
 //! Translates the end of a run into HTTP (docs/errors-and-reasons.md).
 
 use super::refusal::{no_function, rejected};
-use crate::backend::{Answering, PassedOn};
+use crate::backend::PassedOn;
 use crate::http::body::Body;
 use crate::http::headers;
-use crate::http::response::{self, Answered, INVOCATION, Refusal, STATE, header, internal};
+use crate::http::response::{self, Answered, INVOCATION, Refusal, header, internal, name_run};
 use crate::http::streaming_body::Headed;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{InvocationView, Problem};
 use fnd_core::records::outcome::{Reason, RunState};
 use fnd_core::records::{InvocationRecord, Response, RunResult};
 use fnd_core::run::Answer;
+use fnd_core::triggers::lambda;
 use fnd_core::triggers::route::Route;
 use fnd_manifest::function::keys::RouteAnswer;
+use fnd_manifest::function::route::HttpPayload;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::{HeaderMap, LOCATION, UPGRADE};
 use hyper::{Method, StatusCode};
+use std::sync::Arc;
+use tokio::sync::oneshot::error::RecvError;
 
 /// Waits for an answer.
 ///
 /// # Errors
 /// [`Code::Unavailable`] if fnd stops before the answer comes.
-pub(crate) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
+pub(crate) async fn wait(answering: impl Future<Output = Result<Answer, RecvError>>) -> Result<Answer, Refusal> {
     answering.await.map_err(|_| response::stopping())
 }
 
@@ -31,7 +35,10 @@ pub(crate) async fn wait(answering: Answering) -> Result<Answer, Refusal> {
 /// Every result except a success and an acceptance.
 pub(crate) fn of_run(answer: Answer, function: &FunctionName, route: Option<&Route>) -> Result<Answered, Refusal> {
     match answer {
-        Answer::Finished(record) => of_end(&Ended::from(&*record), record.result.as_ref()),
+        Answer::Finished(record) => match &record.result {
+            Some(result) if is_lambda(route) && record.state == RunState::Succeeded => of_lambda(&record, result),
+            result => of_end(&Ended::from(&*record), result.as_ref()),
+        },
         Answer::TimedOut { id, message } => {
             let detail = format!("Timeout while processing the function: {message}");
             Err(Problem::new(Code::Timeout, detail)
@@ -105,9 +112,7 @@ pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
             let kept = result.and_then(|result| result.kept.as_deref());
             choose(ended, (chosen, kept), &mut answer);
         }
-        let headers = answer.headers_mut();
-        headers.insert(INVOCATION, header(&ended.id.to_string()));
-        headers.insert(STATE, header(ended.state.as_str()));
+        name_run(answer.headers_mut(), ended.id, ended.state);
         return Ok(answer);
     }
     let reason = ended.reason.unwrap_or(Reason::Error);
@@ -121,6 +126,71 @@ pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
         .of(ended.function)
         .in_invocation(ended.id, Some(reason))
         .into())
+}
+
+/// Returns whether a route gives its function the event of AWS Lambda.
+pub(crate) fn is_lambda(route: Option<&Route>) -> bool {
+    route.is_some_and(|route| route.entry.payload == HttpPayload::Lambda)
+}
+
+/// Returns the answer that a result in the form of AWS Lambda stands for.
+///
+/// # Errors
+/// [`Code::BadAnswer`] if it stands for none.
+fn of_lambda(record: &InvocationRecord, result: &RunResult) -> Result<Answered, Refusal> {
+    let ended = Ended::from(record);
+    match lambda::read(result) {
+        Ok(None) => of_end(&ended, Some(result)),
+        Ok(Some(lambda::HttpAnswer { response, body })) => {
+            let stated = RunResult {
+                json: false,
+                data: body,
+                response: Some(Arc::new(response)),
+                // It says that the body has values of secrets.
+                kept: result.kept.clone(),
+            };
+            of_end(&ended, Some(&stated))
+        }
+        Err(why) => Err(no_answer(record, result, &why)),
+    }
+}
+
+/// Returns the answer of a run whose result comes as a stream. It states no end of the run: the run may still fail.
+pub(crate) fn of_stream((function, id): (&FunctionName, InvocationId), chosen: &Response, body: Body) -> Answered {
+    let ended = Ended {
+        id,
+        function,
+        state: RunState::Running,
+        reason: None,
+        message: "",
+    };
+    let mut answer = Answered::new(body);
+    choose(&ended, (chosen, None), &mut answer);
+    answer.headers_mut().insert(INVOCATION, header(&id.to_string()));
+    answer
+}
+
+/// Returns the refusal for a result that is no answer, and notes it in the journal.
+fn no_answer(record: &InvocationRecord, result: &RunResult, why: &lambda::BadAnswer) -> Refusal {
+    let why = match &result.kept {
+        None => why.to_string(),
+        // The reason may quote the result, so it must come from the one without values of secrets.
+        Some(kept) => match lambda::read(kept) {
+            Err(masked) => masked.to_string(),
+            Ok(_) => "it has the value of a secret where an answer cannot have it".to_owned(),
+        },
+    };
+    let (function, id) = (&record.function, record.id);
+    tracing::warn!(
+        fnd_function = function.as_str(),
+        fnd_invocation = tracing::field::display(id),
+        "{function}  its result is no answer to a request: {why}"
+    );
+    let detail = format!("the result of the function is no answer to a request: {why}");
+    Problem::new(Code::BadAnswer, detail)
+        .of(function)
+        .in_invocation(id, None)
+        .into()
 }
 
 /// Returns the answer for a caller whose body was passed on to a program that serves HTTP.
@@ -165,8 +235,7 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
     } else {
         RunState::Succeeded
     };
-    parts.headers.insert(INVOCATION, header(&id.to_string()));
-    parts.headers.insert(STATE, header(state.as_str()));
+    name_run(&mut parts.headers, id, state);
     Ok(Answered::from_parts(parts, body))
 }
 
@@ -223,8 +292,13 @@ fn chosen_answer(chosen: &RouteAnswer) -> Answered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::examples;
+    use bytes::Bytes;
     use fnd_core::records::outcome::Skip;
     use fnd_core::run::Rejection;
+    use fnd_manifest::function::HttpRoute;
+    use fnd_manifest::function::route::Credentials;
+    use http_body_util::BodyExt as _;
     use std::time::Duration;
 
     #[test]
@@ -250,6 +324,67 @@ mod tests {
             assert_eq!(Code::of_end(reason).status(), status, "{reason}");
         }
     }
+
+    #[test]
+    fn a_stream_says_its_run_and_no_end() {
+        let record = examples::ended(Reason::Ok);
+        let chosen = Response {
+            status: Some(404),
+            ..Response::default()
+        };
+        let body = Body::whole(Bytes::from_static(b"part"));
+        let answer = of_stream((&record.function, record.id), &chosen, body);
+        assert_eq!(answer.status(), 404);
+        assert_eq!(answer.headers()["fnd-invocation"], record.id.to_string().as_str());
+        assert!(!answer.headers().contains_key("fnd-state"));
+    }
+
+    #[tokio::test]
+    async fn a_result_in_the_form_of_lambda_is_an_answer_or_502() {
+        let entry = HttpRoute {
+            payload: HttpPayload::Lambda,
+            ..HttpRoute::of_fnd("/a".to_owned(), Credentials::default())
+        };
+        let route = Route::of_events(entry, 100);
+        let of = |data: &'static str, reason| {
+            let result = RunResult {
+                json: true,
+                data: Bytes::from_static(data.as_bytes()),
+                response: None,
+                kept: None,
+            };
+            let record = InvocationRecord {
+                result: Some(result),
+                ..examples::ended(reason)
+            };
+            of_run(Answer::Finished(Box::new(record)), &route.function, Some(&route))
+        };
+        let chosen =
+            r#"{"statusCode": 404, "headers": {"x-a": 7, "connection": "close"}, "cookies": ["a=1"], "body": "no"}"#;
+        let answer = of(chosen, Reason::Ok).unwrap();
+        assert_eq!(answer.status(), 404);
+        let headers = answer.headers();
+        let found = ["x-a", "set-cookie", "content-type", "fnd-state"].map(|name| &headers[name]);
+        assert_eq!(found, ["7", "a=1", "application/json", "succeeded"]);
+        assert!(!headers.contains_key("connection"));
+        assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "no");
+        for (data, reason, status, code, detail) in [
+            (
+                r#"{"statusCode": 1000}"#,
+                Reason::Ok,
+                502,
+                "bad-answer",
+                "the result of the function is no answer to a request: `statusCode` is 1000: expected a number from 200 to 599",
+            ),
+            // As for every function.
+            (chosen, Reason::Error, 500, "function-failed", "in words"),
+        ] {
+            let problem = of(data, reason).err().unwrap().problem;
+            let found = (problem.status, problem.code.as_str(), problem.detail.as_str());
+            assert_eq!(found, (status, code, detail));
+        }
+    }
+
     #[test]
     fn a_refusal_says_what_became_of_the_run() {
         let function = FunctionName::new("f").unwrap();
@@ -329,7 +464,7 @@ mod tests {
     async fn a_caller_that_waits_while_fnd_stops_is_told() {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         drop(sender);
-        let refusal = wait(receiver.into()).await.err().unwrap();
+        let refusal = wait(receiver).await.err().unwrap();
         assert_eq!((refusal.problem.status, refusal.retry_after), (503, Some(1)));
     }
 }

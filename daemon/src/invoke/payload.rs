@@ -1,18 +1,23 @@
 //! Makes a payload of the headers and the body of a request. A body that is called JSON is checked.
 
+use crate::buffers::Buffers;
 use crate::http::headers::joined;
 use crate::http::request::{IncomingRequest, bytes_of};
-use crate::http::response::{Refusal, refuse};
+use crate::http::response::{Refusal, no_room, refuse};
 use fnd_core::api::problem::Code;
-use fnd_core::data::Data;
+use fnd_core::data::{BytesOwner, Data};
 use fnd_core::json;
 use fnd_core::json::is_json;
 use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::run::Submit;
 use fnd_core::trace::Trace;
+use fnd_core::triggers::lambda;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
 
 /// The type that `curl -d` states for every body.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -34,7 +39,7 @@ pub(crate) fn of_headers(
 ) -> Result<Submit, Refusal> {
     let content_type = request.header("content-type")?.filter(|text| !text.is_empty());
     let mut submit = Submit::new(InvocationId(0), function, trigger);
-    submit.payload.content_type = content_type.map(str::to_owned);
+    submit.payload.content_type = content_type.map(Arc::from);
     submit.payload.trace = trace(request);
     Ok(submit)
 }
@@ -58,10 +63,48 @@ pub(crate) fn put(payload: &mut Payload, data: Data, mode: Mode) -> Result<(), R
             check_json(&bytes)?;
         } else if bytes.first().is_some_and(|first| b"{[".contains(first)) && check_json(&bytes).is_ok() {
             // The names of a form's fields are never a JSON value by chance: its sender forgot to state the type.
-            payload.content_type = Some("application/json".to_owned());
+            payload.content_type = Some("application/json".into());
         }
     }
     payload.data = Some(data);
+    Ok(())
+}
+
+/// An event, and the body in it: a stranger's body has a share of the budget, which ends with the body.
+#[derive(Debug)]
+struct StrangersEvent {
+    event: Data,
+    _body: Data,
+}
+
+impl BytesOwner for StrangersEvent {
+    fn size(&self) -> u64 {
+        self.event.size()
+    }
+
+    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
+        self.event.bytes()
+    }
+}
+
+/// Makes a request with its body the payload of a run that has its id: an event of AWS Lambda.
+///
+/// # Errors
+/// [`Code::Unavailable`] if neither memory nor disk has room for the event.
+pub(crate) async fn put_event(
+    submit: &mut Submit,
+    body: Data,
+    (buffers, is_strangers): (&Arc<Buffers>, bool),
+) -> Result<(), Refusal> {
+    let request = submit.payload.request.clone().unwrap_or_default();
+    let event = lambda::event(&request, (&submit.function, submit.id), &bytes_of(&body)?);
+    let event = buffers.hold_body(event).await;
+    let event = event.map_err(|error| no_room("the event", &error))?;
+    submit.payload.data = Some(match is_strangers {
+        true => Data::new(StrangersEvent { event, _body: body }),
+        false => event,
+    });
+    submit.payload.content_type = Some("application/json".into());
     Ok(())
 }
 
@@ -87,7 +130,7 @@ mod tests {
     /// Returns content type and payload, or the code of the refusal.
     fn check(mode: Mode, content_type: Option<&str>, body: &str) -> String {
         let mut payload = Payload {
-            content_type: content_type.map(str::to_owned),
+            content_type: content_type.map(Arc::from),
             ..Payload::default()
         };
         let data = Data::from(body.as_bytes().to_vec());
@@ -100,6 +143,26 @@ mod tests {
             }
             Err(refusal) => format!("{:?}", refusal.problem.code),
         }
+    }
+
+    #[tokio::test]
+    async fn the_event_of_a_request_has_the_body_and_its_room() {
+        let directory = tempfile::tempdir().unwrap();
+        let buffers = Buffers::new(1 << 20, directory.path().to_owned());
+        for is_strangers in [false, true] {
+            let mut submit = Submit::new(InvocationId(7), FunctionName::new("f").unwrap(), Trigger::Http);
+            let body = Data::from(b"\xff");
+            assert!(put_event(&mut submit, body, (&buffers, is_strangers)).await.is_ok());
+            assert_eq!(submit.payload.content_type.as_deref(), Some("application/json"));
+            let data = submit.payload.data.unwrap();
+            let event: serde_json::Value = serde_json::from_slice(&data.bytes().unwrap()).unwrap();
+            assert_eq!(
+                (&event["body"], &event["isBase64Encoded"]),
+                (&"/w==".into(), &true.into())
+            );
+            assert_eq!(buffers.held(), (data.size(), 0));
+        }
+        assert_eq!(buffers.held(), (0, 0));
     }
 
     #[test]

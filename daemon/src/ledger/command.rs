@@ -1,9 +1,7 @@
-//! The commands that the writer stores, and the bounded queue in front of it.
+//! The commands that the writer stores, and its reports.
 
-use super::notices::Notices;
-use super::retention::Retention;
 use fnd_core::data::Data;
-use fnd_core::records::outcome::Trigger;
+use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{Accepted, AttemptRecord, FileMark, InvocationRecord};
 use fnd_core::run::{Delivered, EventShares, Shares};
 use fnd_core::triggers::file::memory::FileMemory;
@@ -11,9 +9,8 @@ use fnd_core::triggers::file::message::RunContent;
 use fnd_core::triggers::nats::memory::MessageMemory;
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The user who has disabled a function, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +37,8 @@ pub enum LedgerCommand {
         /// Unix milliseconds.
         since_ms: u64,
     },
-    /// The next attempt of a durable invocation begins. That of a message was claimed in the register before, with this revision.
-    Claim(Box<InvocationRecord>, Option<u64>),
+    /// The next attempt of a durable invocation begins.
+    Claim(Box<InvocationRecord>),
     /// An ended attempt, and the state of its invocation after it.
     Record(Box<AttemptRecord>, Box<InvocationRecord>),
     /// The state of an invocation.
@@ -129,6 +126,12 @@ fn is_end_with_follower(record: &InvocationRecord) -> bool {
     is_end_of_files(record) || is_end_of_message(record)
 }
 
+/// Returns whether a record takes a claim back whose attempt has not begun. The claim is synced: if a power cut brought it again, the
+/// attempt would count as one that has begun.
+fn takes_claim_back(record: &InvocationRecord) -> bool {
+    record.durable && !record.state.is_final() && record.state != RunState::Running
+}
+
 /// Returns whether a new invocation is of a message that the server delivers again, should a power cut lose its row. Before it begins,
 /// its claim is stored with a sync, which includes the row. The row of a message that was taken over knows attempts of another node.
 /// The row of a message that never begins holds its end, of which the server is told next.
@@ -158,7 +161,8 @@ impl LedgerCommand {
             | Self::Cancel(_) => true,
             // The watcher deletes or moves the files next, and the server forgets the message: a power cut must not leave a run without
             // an end and without them.
-            Self::Record(_, record) | Self::Update(record) => is_end_with_follower(record),
+            Self::Record(_, record) => is_end_with_follower(record),
+            Self::Update(record) => is_end_with_follower(record) || takes_claim_back(record),
             Self::Together(parts) => parts.first().is_some_and(Self::is_end_with_follower),
             // The versions of a deleted function are deleted next: a power cut must not leave a pin without its version. A caller
             // that waits for another change of the releases wraps it in a `Change`.
@@ -182,6 +186,17 @@ impl LedgerCommand {
     /// Returns whether a power cut must not undo the command once it is acknowledged.
     pub(super) fn is_synced(&self) -> bool {
         self.is_waited_for() && !matches!(self, Self::Store(accepted) if comes_again(accepted))
+    }
+
+    /// Returns whether another invocation may have the key of a message after this.
+    pub(super) fn frees_message(&self) -> bool {
+        let frees = |part: &Self| {
+            matches!(
+                part,
+                Self::Withdraw(_) | Self::Supersede { .. } | Self::Messages(MessageMemory::Forget { .. })
+            )
+        };
+        self.parts().iter().any(frees)
     }
 
     fn is_end_with_follower(&self) -> bool {
@@ -329,211 +344,4 @@ pub struct Figures {
     pub history_bytes: u64,
     /// Records that were forgotten because of the retention settings, since this fnd started.
     pub forgotten: u64,
-}
-
-/// Most waiting commands. This is enough for a disk that hangs for a minute at 1,000 runs a second.
-const COMMANDS_MAX: usize = 65_536;
-/// Most waiting bytes. New work is refused at half of both limits, so that the ends of accepted work still have room. A
-/// command that exceeds the full limit is lost from the history and counted: the daemon's memory matters more.
-pub(super) const BYTES_MAX: usize = 128 << 20;
-/// Most commands of one transaction, so that an acknowledgement does not wait for a whole backlog.
-pub(super) const BATCH_MAX: usize = 1024;
-/// How long commands that no caller waits for may gather, so that a busy node commits 20 times a second and an idle
-/// node never.
-const GATHER: Duration = Duration::from_millis(50);
-
-/// The queue from all other threads to the writer's thread.
-#[derive(Default)]
-pub(super) struct CommandQueue {
-    inner: Mutex<InnerQueue>,
-    arrived: Condvar,
-    tried: Condvar,
-}
-
-#[derive(Default)]
-pub(super) struct InnerQueue {
-    /// The commands, each with its time of arrival.
-    waiting: VecDeque<(Instant, LedgerCommand)>,
-    bytes: usize,
-    /// A caller waits for a command in the queue.
-    urgent: bool,
-    stopped: bool,
-    /// A new retention, until the writer has taken it.
-    retention: Option<Box<Retention>>,
-    pub(super) figures: Figures,
-    /// Time of arrival of the oldest command that the writer has taken and not stored.
-    pub(super) in_hand: Option<Instant>,
-    /// Number of commands that were ever accepted, and that were ever tried.
-    submitted: u64,
-    tried: u64,
-    pub(super) health: WriterHealth,
-}
-
-/// Returns the time since then.
-fn since(then: Instant) -> Duration {
-    crate::clock::monotonic().saturating_duration_since(then)
-}
-
-impl InnerQueue {
-    /// Returns how long the oldest command has waited.
-    fn age(&self) -> Duration {
-        self.waiting.front().map_or(Duration::ZERO, |(came, _)| since(*came))
-    }
-}
-
-/// The commands of one transaction.
-pub(super) struct Batch {
-    pub(super) commands: Vec<LedgerCommand>,
-    pub(super) retention: Option<Box<Retention>>,
-    /// Whether this is the last batch: no more commands will come.
-    pub(super) last: bool,
-}
-
-impl CommandQueue {
-    pub(super) fn lock(&self) -> MutexGuard<'_, InnerQueue> {
-        // Each change below is complete before anything can panic, so a poisoned mutex is still consistent.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Accepts a command. Returns the command if there is no room.
-    pub(super) fn push(&self, command: LedgerCommand) -> Result<(), LedgerCommand> {
-        let size = command.size();
-        // New work is refused first, so that the ends of accepted work find room.
-        let is_new = matches!(
-            command,
-            LedgerCommand::Store(_) | LedgerCommand::Publish { .. } | LedgerCommand::MakeDurable { .. }
-        );
-        let share = if is_new { 2 } else { 1 };
-        let now = crate::clock::monotonic();
-        let mut inner = self.lock();
-        let full = inner.waiting.len() >= COMMANDS_MAX / share || inner.bytes + size > BYTES_MAX / share;
-        if inner.stopped || full {
-            return Err(command);
-        }
-        let urgent = command.is_waited_for();
-        inner.bytes += size;
-        inner.waiting.push_back((now, command));
-        inner.submitted += 1;
-        inner.urgent |= urgent;
-        // The writer sleeps only while the queue is empty, or while it gathers commands that are not urgent.
-        let wake = urgent || inner.waiting.len() == 1 || inner.waiting.len() == BATCH_MAX;
-        drop(inner); // otherwise the writer would wake up only to wait for the lock
-        if wake {
-            self.arrived.notify_one();
-        }
-        Ok(())
-    }
-
-    /// Waits for commands, and gathers more for a short time if no caller waits.
-    ///
-    /// With `failing`, a write has to be retried. Returns after `pause` at the latest.
-    pub(super) fn wait(&self, failing: bool, pause: Duration) {
-        // A command with a waiting caller ends the pause early. While writes fail, it is refused at once, and others do not end the pause.
-        let inner = self.wait_while(self.lock(), pause, |waiting| failing || waiting == 0);
-        if !failing {
-            // Commands that arrived while the writer was forgetting have already gathered for that time.
-            let left = GATHER.saturating_sub(inner.age());
-            drop(self.wait_while(inner, left, |waiting| (1..BATCH_MAX).contains(&waiting)));
-        }
-    }
-
-    /// Waits until a command is urgent, or the queue is stopped, or the number of waiting commands is another one; at most for `limit`.
-    fn wait_while<'a>(
-        &self,
-        inner: MutexGuard<'a, InnerQueue>,
-        limit: Duration,
-        goes_on: impl Fn(usize) -> bool,
-    ) -> MutexGuard<'a, InnerQueue> {
-        let idle = |inner: &mut InnerQueue| !inner.stopped && !inner.urgent && goes_on(inner.waiting.len());
-        let waited = self.arrived.wait_timeout_while(inner, limit, idle);
-        waited.unwrap_or_else(PoisonError::into_inner).0
-    }
-
-    /// Takes the commands that wait, at most `most` of them.
-    pub(super) fn take_now(&self, most: usize) -> Batch {
-        let mut inner = self.lock();
-        let count = inner.waiting.len().min(most);
-        // Commands of a failed write are still in hand: then the earlier time stays, because `age` is that of the oldest
-        // command.
-        inner.in_hand = inner.in_hand.or(inner.waiting.front().map(|(came, _)| *came));
-        let commands: Vec<_> = inner.waiting.drain(..count).map(|(_, command)| command).collect();
-        inner.bytes -= commands.iter().map(LedgerCommand::size).sum::<usize>();
-        // Which of the commands is urgent is not noted. If some are left, they count as urgent.
-        inner.urgent &= !inner.waiting.is_empty();
-        Batch {
-            commands,
-            retention: inner.retention.take(),
-            // Commands that were queued before the stop are still written.
-            last: inner.stopped && inner.waiting.is_empty(),
-        }
-    }
-
-    /// Returns how many commands wait.
-    #[cfg(any(test, feature = "simulate"))]
-    pub(super) fn waiting(&self) -> usize {
-        self.lock().waiting.len()
-    }
-
-    /// Reports the result of a batch and wakes the callers that wait for it.
-    pub(super) fn done(&self, count: usize, failing: Option<String>) {
-        let mut inner = self.lock();
-        // Counts tried commands and not stored ones, so that a flush does not wait for a disk that fails.
-        inner.tried += count as u64;
-        if failing.is_none() {
-            inner.in_hand = None;
-        }
-        inner.health.failing = failing;
-        self.tried.notify_all();
-    }
-
-    /// Waits until every command accepted so far was tried, at most for `limit`.
-    pub(super) fn flush(&self, limit: Duration) {
-        let mut inner = self.lock();
-        let target = inner.submitted;
-        if inner.tried >= target {
-            return;
-        }
-        // Otherwise the commands that gather now would make the caller wait for the rest of that time.
-        inner.urgent = true;
-        self.arrived.notify_one();
-        let behind = |inner: &mut InnerQueue| inner.tried < target;
-        // After the limit the caller goes on with the records that are on disk.
-        drop(self.tried.wait_timeout_while(inner, limit, behind));
-    }
-
-    /// Returns how long the oldest command that is not stored has waited for the disk.
-    pub(super) fn age(&self) -> Duration {
-        let inner = self.lock();
-        inner.in_hand.map_or(Duration::ZERO, since).max(inner.age())
-    }
-
-    /// Sets the notices about a ledger that was set aside.
-    pub(super) fn set_notices(&self, Notices { note, hold, .. }: Notices) {
-        let mut inner = self.lock();
-        inner.health.set_aside = note;
-        inner.health.hold = hold;
-    }
-
-    /// Returns whether the writer has time to forget: no caller waits, commands that gather may gather on, and there is
-    /// neither a new retention nor a stop.
-    pub(super) fn leaves_time(&self) -> bool {
-        let inner = self.lock();
-        let gathers = !inner.urgent && inner.waiting.len() < BATCH_MAX && inner.age() < GATHER;
-        (inner.waiting.is_empty() || gathers) && inner.retention.is_none() && !inner.stopped
-    }
-
-    /// Passes a new retention to the writer.
-    pub(super) fn retain(&self, retention: Box<Retention>) {
-        let mut inner = self.lock();
-        // Only the newest retention counts, so there is one place for it and no queue.
-        inner.retention = Some(retention);
-        inner.urgent = true;
-        self.arrived.notify_one();
-    }
-
-    /// Tells the writer to write the queued commands and to end.
-    pub(super) fn stop(&self) {
-        self.lock().stopped = true;
-        self.arrived.notify_one();
-    }
 }

@@ -17,7 +17,7 @@ use rusqlite::{Connection, params_from_iter};
 /// Most rows that a page checks: about 20 ms if each is read from another place of a file of gigabytes.
 pub(super) const CHECK_MAX: usize = 2000;
 /// An id is made shortly before its invocation is accepted; so the time of an id may be before `since` by this much.
-const ID_SLACK_MS: u64 = 60_000;
+pub(super) const ID_SLACK_MS: u64 = 60_000;
 
 /// An SQL statement with its values.
 #[derive(Debug, Default)]

@@ -73,7 +73,10 @@ pub(super) fn store(db: &Connection, memory: &MessageMemory) -> Result<(), Store
             let sql = "UPDATE message SET ack = ?2 WHERE invocation = ?1";
             execute(db, sql, params![blob(*id), ack])?;
         }
-        MessageMemory::Claimed { id, revision } => claimed(db, *id, *revision)?,
+        MessageMemory::Claimed { id, revision } => {
+            let sql = "UPDATE message SET revision = ?2 WHERE invocation = ?1";
+            execute(db, sql, params![blob(*id), int(*revision)])?;
+        }
         MessageMemory::Step { id, step } => {
             let sql = "UPDATE message SET step = ?2 WHERE invocation = ?1";
             execute(db, sql, params![blob(*id), step.as_str()])?;
@@ -85,12 +88,6 @@ pub(super) fn store(db: &Connection, memory: &MessageMemory) -> Result<(), Store
         }
     }
     Ok(())
-}
-
-/// Stores the revision of the claim that this node has written.
-pub(super) fn claimed(db: &Connection, id: InvocationId, revision: u64) -> rusqlite::Result<()> {
-    let sql = "UPDATE message SET revision = ?2 WHERE invocation = ?1";
-    execute(db, sql, params![blob(id), int(revision)]).map(drop)
 }
 
 /// Stores that the invocation of a message has its final record, in the transaction of that record.
@@ -126,7 +123,7 @@ pub(super) fn supersede(db: &Connection, id: InvocationId, node: &str) -> Result
     Ok(())
 }
 
-/// Reads a message from the columns [`KNOWN`]; how its invocation has ended is read separately.
+/// Reads a message from the columns [`KNOWN`]; how far its invocation has come is read separately.
 pub(super) fn known(row: &Row<'_>) -> rusqlite::Result<KnownMessage> {
     let text = |column: usize| Ok::<Arc<str>, rusqlite::Error>(row.get_ref(column)?.as_str()?.into());
     let step = rows::word(row, 9, LocalStep::parse)?;
@@ -148,6 +145,7 @@ pub(super) fn known(row: &Row<'_>) -> rusqlite::Result<KnownMessage> {
             is_accepted: step == LocalStep::Accepted,
         },
         step,
+        has_begun: false,
         is_interrupted: false,
     })
 }
@@ -184,7 +182,8 @@ pub(super) fn open(db: &Connection) -> rusqlite::Result<Vec<KnownMessage>> {
 /// Reads the messages for which a condition holds.
 fn select(db: &Connection, condition: &str, values: impl rusqlite::Params) -> rusqlite::Result<Vec<KnownMessage>> {
     let sql = format!(
-        "SELECT {KNOWN}, state IS 'interrupted', invocation.id IS NULL OR ended_ms IS NOT NULL
+        "SELECT {KNOWN}, state IS 'interrupted', invocation.id IS NULL OR ended_ms IS NOT NULL,
+            ifnull(attempts > message.begun, 0)
         FROM message LEFT JOIN invocation ON invocation.id = message.invocation
         WHERE {condition}"
     );
@@ -195,6 +194,7 @@ fn select(db: &Connection, condition: &str, values: impl rusqlite::Params) -> ru
                 LocalStep::Accepted if is_over => LocalStep::Ending,
                 step => step,
             },
+            has_begun: row.get(14)?,
             is_interrupted: row.get(12)?,
             ..found
         })

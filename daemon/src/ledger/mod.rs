@@ -7,8 +7,9 @@
 //!
 //! Files:
 //! - `age`: the time that decides which records are too old
+//! - `audited`: the runs that the audit lists
 //! - `cancelled`: the invocations whose end somebody has asked for
-//! - `command`: the commands that the writer stores, and the bounded queue in front of it
+//! - `command`: the commands that the writer stores, and its reports
 //! - `damage`: replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under
 //!   another name
 //! - `dead`: queries for dead letters, and the copy of the whole ledger
@@ -23,6 +24,7 @@
 //! - `meta`: the table of single values, each by its key
 //! - `notices`: notices about a ledger that was set aside
 //! - `query`: queries of the history
+//! - `queue`: the bounded queue in front of the writer
 //! - `restore`: reads the state that a starting daemon needs
 //! - `retention`: how much history is kept
 //! - `room`: says whether the disk has room for the history, how much of the database is in use, and which records
@@ -39,6 +41,7 @@
 //! - `writer`: the writer thread owns the writing connection
 
 mod age;
+mod audited;
 mod cancelled;
 mod command;
 mod damage;
@@ -53,6 +56,7 @@ mod messages;
 mod meta;
 mod notices;
 mod query;
+mod queue;
 mod restore;
 mod retention;
 pub(crate) mod room;
@@ -239,7 +243,7 @@ impl OpenError {
                 | rusqlite::Error::InvalidColumnType(..)
                 | rusqlite::Error::IntegralValueOutOfRange(..)
         );
-        match source.sqlite_error_code() {
+        match database::code(&source) {
             // All statements are fnd's own. If SQLite rejects one as `Unknown`, the file is at fault: for example, it has another
             // schema format.
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
@@ -451,7 +455,8 @@ pub fn lock_state(state: &Path) -> Result<StateLock, LockError> {
     let file = open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(StateLock { _file: file }),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(state.to_owned())),
+        // `--state` names the directory above fnd's own.
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(state.parent().unwrap_or(state).to_owned())),
         Err(error) => Err(failed(error)),
     }
 }

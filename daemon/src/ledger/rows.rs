@@ -106,6 +106,7 @@ pub(super) fn record(row: &Row<'_>) -> Result<InvocationRecord> {
         next_attempt_ms: row.get(12)?,
         version: version_or_none(row, 13)?,
         result: None,
+        caller: None,
     })
 }
 
@@ -142,13 +143,12 @@ pub(super) fn attempt(row: &Row<'_>, function: FunctionName) -> Result<AttemptRe
 
 /// Reads the payload of an invocation from the columns [`PAYLOAD`], which begin at column `first`.
 pub(super) fn payload(row: &Row<'_>, first: usize) -> Result<Payload> {
-    let context: Option<String> = row.get(first + 1)?;
     // The checksum is compared before the bytes go anywhere: a damaged payload must not run.
     check_sum(row, first + 3, first + 6)?;
     Ok(Payload {
         data: row.get_ref(first + 3)?.as_blob_or_null()?.map(Data::from),
         content_type: row.get(first)?,
-        context: context.map(Arc::from),
+        context: row.get(first + 1)?,
         trace: row
             .get::<_, Option<String>>(first + 2)?
             // A trace that cannot be read is left out: the invocation runs without it.

@@ -11,7 +11,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 /// The schema that this program writes. A newer one is refused and not changed.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The schema of release 0.1.0, which is migrated. All other ones below [`VERSION`] were in no release, and are refused: development
 /// versions wrote the same number with different tables.
@@ -85,7 +85,12 @@ const TABLES: &str = "
         -- `failed` if a function that a hook of the invocation called has failed.
         hook TEXT,
         -- The node whose record of the same work counts, in place of this one.
-        superseded_by TEXT
+        superseded_by TEXT,
+        -- The caller of the control socket, where the audit finds the call in this row.
+        caller_uid INTEGER,
+        caller_pid INTEGER,
+        caller_exe TEXT,
+        caller_verb TEXT
     ) WITHOUT ROWID, STRICT;
     CREATE INDEX by_function ON invocation (function, id);
     CREATE INDEX unfinished ON invocation (id) WHERE state IN ('queued', 'running', 'waiting', 'polling');
@@ -147,6 +152,10 @@ const NEW_COLUMNS: &str = "
     ALTER TABLE invocation ADD COLUMN cause TEXT;
     ALTER TABLE invocation ADD COLUMN hook TEXT;
     ALTER TABLE invocation ADD COLUMN superseded_by TEXT;
+    ALTER TABLE invocation ADD COLUMN caller_uid INTEGER;
+    ALTER TABLE invocation ADD COLUMN caller_pid INTEGER;
+    ALTER TABLE invocation ADD COLUMN caller_exe TEXT;
+    ALTER TABLE invocation ADD COLUMN caller_verb TEXT;
     ALTER TABLE function ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE function ADD COLUMN disabled_uid INTEGER;
     ALTER TABLE function ADD COLUMN disabled_ms INTEGER;
@@ -224,6 +233,8 @@ const NEW_TABLES: &str = "
     CREATE UNIQUE INDEX message_key ON message (function, key);
     CREATE INDEX message_open ON message (invocation) WHERE step IN ('open', 'accepted', 'ending');
     CREATE INDEX message_by_time ON message (received_ms);
+    -- The runs that the audit lists.
+    CREATE INDEX audited ON invocation (id) WHERE caller_uid IS NOT NULL;
 ";
 
 /// Opens the database for writing; creates it if it does not exist, and checks it if it does.

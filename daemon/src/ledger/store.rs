@@ -74,10 +74,7 @@ pub(super) fn apply<'a>(
             execute(db, sql, params![blob(*id), dead])?;
         }
         LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier)?,
-        LedgerCommand::Claim(record, revision) => {
-            if let Some(revision) = revision {
-                messages::claimed(db, record.id, *revision)?;
-            }
+        LedgerCommand::Claim(record) => {
             // An end that is stored stays the end.
             let sql =
                 "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
@@ -183,12 +180,16 @@ fn hook_failed(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
 
 pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
     let id = blob(accepted.id);
-    // The row may be there already, made of a slot of `in-flight`. Then only a missing cause is added.
+    // The row may be there already, made of a slot of `in-flight`. Then only a missing cause and caller are added.
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
             timeout_ms, not_before_ms, expires_ms, deadline_ms, content_type, context, traceparent, request, priority,
-            key, origin, cause, dead)
-        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
-        ON CONFLICT (id) DO UPDATE SET cause = ifnull(cause, excluded.cause)";
+            key, origin, cause, dead, caller_uid, caller_pid, caller_exe, caller_verb)
+        VALUES (?1, ?2, ?3, 'queued', ?4, ?5, 0, 0, '', ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
+            ?20, ?21, ?22)
+        ON CONFLICT (id) DO UPDATE SET cause = ifnull(cause, excluded.cause),
+            caller_uid = ifnull(caller_uid, excluded.caller_uid), caller_pid = ifnull(caller_pid, excluded.caller_pid),
+            caller_exe = ifnull(caller_exe, excluded.caller_exe), caller_verb = ifnull(caller_verb, excluded.caller_verb)";
+    let caller = accepted.caller.as_deref();
     db.prepare_cached(sql)?.execute(params![
         id,
         accepted.function.as_str(),
@@ -209,6 +210,10 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
         accepted.payload.cause.as_deref().map(json),
         // 0: it never becomes a dead letter, however it ends. NULL: its end decides.
         (!accepted.dead_letter).then_some(0),
+        caller.map(|caller| caller.uid),
+        caller.and_then(|caller| caller.pid),
+        caller.and_then(|caller| caller.exe.as_deref()),
+        caller.map(|caller| caller.verb),
     ])?;
     if let (Trigger::Redrive, Some(origin)) = (accepted.trigger, accepted.origin) {
         // In the same transaction: the original is either still a dead letter, or it runs again; never both and never
@@ -299,8 +304,9 @@ fn put_skipped(db: &Connection, accepted: &Accepted, reason: Reason, why: &str) 
 /// Stores an invocation with its state, such as the end of a call or one skipped on arrival; replaces the state of one that is stored.
 const STORE_STATE: &str =
     "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, started_ms, ended_ms,
-        attempts, polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response)
-    VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+        attempts, polls, reason, message, exhausted, next_attempt_ms, version, result_json, result, response,
+        caller_uid, caller_pid, caller_exe, caller_verb)
+    VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?19, ?20, ?21, ?22)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = excluded.started_ms,
         ended_ms = excluded.ended_ms, attempts = excluded.attempts, polls = excluded.polls, reason = excluded.reason,
         message = excluded.message, exhausted = excluded.exhausted, next_attempt_ms = excluded.next_attempt_ms,
@@ -325,6 +331,7 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
         false => STORE_STATE,
     };
     let (is_json, inline, apart) = split(record.result.as_ref());
+    let caller = record.caller.as_deref();
     db.prepare_cached(sql)?.execute(params![
         blob(record.id),
         record.function.as_str(),
@@ -348,6 +355,10 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
             .and_then(|result| result.response.as_deref())
             .map(json),
         record.keeps_payload(),
+        caller.map(|caller| caller.uid),
+        caller.and_then(|caller| caller.pid),
+        caller.and_then(|caller| caller.exe.as_deref()),
+        caller.map(|caller| caller.verb),
     ])?;
     if record.reason == Some(Reason::Cancelled) && record.state.is_final() {
         // The order to end the invocation is carried out, so the next fnd must not repeat it.

@@ -18,9 +18,10 @@ mod handle;
 mod settle;
 mod transaction;
 
-use super::command::{Acknowledged, BATCH_MAX, CommandQueue, LedgerCommand, WriterHealth};
+use super::command::{Acknowledged, LedgerCommand, WriterHealth};
 use super::in_flight::InFlight;
 use super::notices::{self, Notices};
+use super::queue::{BATCH_MAX, CommandQueue};
 use super::schema;
 use super::sweeper::Sweeper;
 use super::unwritable::Later;
@@ -124,14 +125,12 @@ impl LedgerThread {
         if let Some(retention) = batch.retention {
             self.sweeper.retain(*retention);
         }
-        // Commands of the backlog do not count: they were counted when they were tried first.
-        let count = commands.len();
         let begun = crate::clock::monotonic();
         // The last batch is written in any case, because nobody would retry it.
         let rests = |failing: &&Failing| !last && begun < failing.until;
         if let Some(Failing { reason, .. }) = self.failing.as_ref().filter(rests) {
             let reason = Arc::clone(reason);
-            self.queue.done(count, Some(reason.to_string()));
+            self.queue.done(Some(reason.to_string()));
             self.settle(&commands, &Err(reason));
             self.keep(commands);
             self.report_health();
@@ -155,7 +154,7 @@ impl LedgerThread {
                     self.count();
                 }
                 // Update the health first: a caller that is acknowledged may ask for it at once.
-                self.queue.done(count, None);
+                self.queue.done(None);
                 self.queue.lock().health.lost += refused;
                 self.settle(&all, &Ok(earlier));
                 // The callers have their answers. Copying the log and forgetting take milliseconds, so they come
@@ -166,7 +165,7 @@ impl LedgerThread {
             Err(error) => {
                 let note = self.path.parent().and_then(read_only_note).unwrap_or_default();
                 let reason: Arc<str> = format!("failed to write the ledger: {error}{note}").into();
-                self.queue.done(count, Some(reason.to_string()));
+                self.queue.done(Some(reason.to_string()));
                 self.settle(&all, &Err(Arc::clone(&reason)));
                 self.keep(all);
                 self.queue.lock().health.failed += 1;

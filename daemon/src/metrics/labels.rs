@@ -74,12 +74,10 @@ pub(super) fn series<'a>(
     other: &'a mut Series,
     function: &FunctionName,
 ) -> &'a mut Series {
-    if !functions.contains_key(function) {
-        // Each scrape writes all series, and a thousand functions are megabytes already.
-        if functions.len() >= FUNCTIONS_MAX {
-            return other;
-        }
-        functions.insert(function.clone(), Series::new(function.as_str()));
+    // Each scrape writes all series, and a thousand functions are megabytes already.
+    if functions.len() >= FUNCTIONS_MAX && !functions.contains_key(function) {
+        return other;
     }
-    functions.get_mut(function).unwrap_or(other)
+    let new = || Series::new(function.as_str());
+    functions.entry(function.clone()).or_insert_with(new)
 }

@@ -2,8 +2,9 @@
 //! functions directories, which the configuration may name.
 
 use crate::cli::{Checked, DaemonCli, Places};
+use crate::peer::PeerAccess;
 use fnd_manifest::check::Disk;
-use fnd_manifest::check::{check, settings};
+use fnd_manifest::check::{check_functions, settings};
 use fnd_manifest::diagnostic::{Colour, Diagnostic};
 use fnd_manifest::judge::{Judge, SettingsDocument};
 use fnd_manifest::runtime::shipped;
@@ -11,7 +12,7 @@ use fnd_wire::form::Wire as _;
 use fnd_wire::plan::{JudgeRequest, LAST_SETTINGS};
 use fnd_wire::units::counted;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Exit code for a wrong configuration or manifest (sysexits.h, `EX_CONFIG`).
@@ -21,16 +22,25 @@ const CONFIGURATION: u8 = 78;
 #[must_use]
 pub fn run(cli: &DaemonCli, checked: Checked) -> ExitCode {
     let mut judge = on_this_machine();
-    let places = match cli.places() {
+    let places = match cli.places_with_configuration() {
         Ok(places) => places,
         Err(error) => return print(&[Diagnostic::error("places", error.to_string())], 0),
     };
+    let missing = cli.runtimes.iter().filter(|directory| !directory.is_dir());
+    let missing: Vec<Diagnostic> = missing.map(|directory| no_runtimes(directory)).collect();
+    if !missing.is_empty() {
+        return print(&missing, 0);
+    }
     let document = match configure(&mut judge, &places) {
         Ok(document) => document,
         Err(diagnostics) => return print(&diagnostics, 0),
     };
     let places = with_settings(places, &document);
     let mut diagnostics = document.diagnostics;
+    if let Some(settings) = &document.settings {
+        let (_, problems) = PeerAccess::resolve(None, &settings.access);
+        diagnostics.extend(PeerAccess::warnings(problems));
+    }
     let mut functions = 0;
     for directory in places.functions.iter().filter(|_| checked == Checked::All) {
         if !directory.is_dir() {
@@ -42,11 +52,18 @@ pub fn run(cli: &DaemonCli, checked: Checked) -> ExitCode {
             }
             continue;
         }
-        let checked = check(&judge, &Disk, &directory.display().to_string());
+        let checked = check_functions(&judge, &Disk, &directory.display().to_string());
         functions += checked.verdicts.len();
         diagnostics.extend(checked.all().cloned());
     }
     print(&diagnostics, functions)
+}
+
+/// Without its runtimes, functions would be judged by others.
+fn no_runtimes(directory: &Path) -> Diagnostic {
+    let problem = Diagnostic::error("unreadable", "there is no such directory of runtimes");
+    let help = "correct `--runtimes` or FND_RUNTIMES, or create the directory";
+    problem.in_file(&directory.display().to_string()).with_help(help)
 }
 
 /// Returns the places, with the functions directories of the configuration. If fnd may not read the configuration, only
@@ -55,7 +72,7 @@ pub fn run(cli: &DaemonCli, checked: Checked) -> ExitCode {
 /// # Errors
 /// The places cannot be determined.
 pub fn places(cli: &DaemonCli) -> anyhow::Result<Places> {
-    let places = cli.places()?;
+    let places = cli.places_with_configuration()?;
     let mut judge = on_this_machine();
     match configure(&mut judge, &places)
         .ok()

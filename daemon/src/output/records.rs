@@ -143,10 +143,7 @@ impl Records {
 
 /// Returns whether a caller is told of this end: the answers come right after the record.
 fn is_told(record: &InvocationRecord, next: &[Action]) -> bool {
-    let Some(Action::Reply(_, answer)) = next.first() else {
-        return false;
-    };
-    matches!(&**answer, Answer::Finished(told) if told.id == record.id)
+    matches!(next.first(), Some(Action::Reply(_, Answer::Finished(told))) if told.id == record.id)
 }
 
 #[cfg(test)]
@@ -231,7 +228,7 @@ mod tests {
         let answer = Answer::Finished(Box::new(end(1)));
         records.keep_ends(&[
             Action::Update(Box::new(end(1))),
-            Action::Reply(ReplyTo(1), Box::new(answer)),
+            Action::Reply(ReplyTo(1), answer),
             Action::Update(Box::new(end(2))),
         ]);
         records.ledger.stop();

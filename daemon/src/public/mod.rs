@@ -224,7 +224,10 @@ fn not_allowed(methods: &std::collections::BTreeSet<Method>, asked: &RequestFact
         answer.headers_mut().insert(ALLOW, header(&listed));
         return answer;
     }
-    let mut refusal = refuse(Code::MethodNotAllowed, format!("this path has the methods {listed}"));
+    let mut refusal = refuse(
+        Code::MethodNotAllowed,
+        format!("this path has the methods {listed}; a route has those of its key `methods`"),
+    );
     refusal.allow = Some(listed);
     problem(&refusal)
 }

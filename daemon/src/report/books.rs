@@ -13,8 +13,8 @@ pub(crate) struct ReportBooks {
     workers: BTreeMap<WorkerId, (FunctionName, bool)>,
     /// Processes in each pool.
     pools: HashMap<FunctionName, u32>,
-    /// Running attempts: the caller's trace and the method of the request.
-    attempts: HashMap<(InvocationId, Attempt), (Option<Trace>, &'static str)>,
+    /// Running attempts: the span, and the method of the request.
+    attempts: BTreeMap<(InvocationId, Attempt), (Span, &'static str)>,
 }
 
 impl ReportBooks {
@@ -31,10 +31,11 @@ impl ReportBooks {
             .map(|script| (script.run.invocation, script.run.attempt))
             .chain(calls.map(|call| (call.run.invocation, call.run.attempt)));
         for (invocation, attempt) in running {
-            let trace = traces.get(&invocation).map(|trace| (*trace).clone());
+            let attempt = Attempt(attempt);
+            let span = Span::of(traces.get(&invocation).copied(), invocation, attempt);
             // No record says which request started the invocation.
-            let attempt = (invocation, Attempt(attempt));
-            self.attempts.insert(attempt, (trace, metrics::method(None)));
+            self.attempts
+                .insert((invocation, attempt), (span, metrics::method(None)));
         }
         for adopted in &restored.adopted {
             let function = adopted.record.function.clone().into_owned();
@@ -85,8 +86,10 @@ impl ReportBooks {
             .request
             .as_deref()
             .map(|request| request.method.as_str());
-        let request = (attempt.payload.trace.clone(), metrics::method(method));
-        self.attempts.insert((attempt.invocation, attempt.attempt), request);
+        let (invocation, number) = (attempt.invocation, attempt.attempt);
+        let span = Span::of(attempt.payload.trace.as_ref(), invocation, number);
+        self.attempts
+            .insert((invocation, number), (span, metrics::method(method)));
     }
 
     /// Removes an attempt that could not be started.
@@ -96,9 +99,9 @@ impl ReportBooks {
 
     /// Removes an attempt that has ended; returns its span and the method of its request.
     pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord) -> (Span, &'static str) {
-        let request = self.attempts.remove(&(attempt.invocation, attempt.attempt));
-        let (trace, method) = request.unwrap_or((None, metrics::method(None)));
-        (Span::of(trace.as_ref(), attempt.invocation, attempt.attempt), method)
+        let (invocation, number) = (attempt.invocation, attempt.attempt);
+        let known = self.attempts.remove(&(invocation, number));
+        known.unwrap_or_else(|| (Span::of(None, invocation, number), metrics::method(None)))
     }
 }
 

@@ -177,7 +177,7 @@ fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState
 /// Logs that an attempt ended, and when the next one begins if there is one. The fields describe it as a span of a
 /// trace.
 fn attempt_ended(attempt: &AttemptRecord, span: Span) {
-    let words = attempt_words(attempt);
+    // The arguments of a macro of `tracing` cost nothing while its level is off.
     macro_rules! say {
         ($level:ident) => {
             tracing::$level!(
@@ -190,7 +190,8 @@ fn attempt_ended(attempt: &AttemptRecord, span: Span) {
                 fnd_span_id = tracing::field::display(span.id),
                 fnd_parent_span_id = span.parent.map(tracing::field::display),
                 fnd_duration_us = attempt.duration_us,
-                "{words}"
+                "{}",
+                attempt_words(attempt)
             )
         };
     }

@@ -76,7 +76,7 @@ impl OpenedStores {
         };
         let audit = Audit::start(
             stores.clone(),
-            (settings.audit.keep_for, audit::BYTES_MAX),
+            (settings.audit.clone(), audit::BYTES_MAX),
             time.clone(),
             problems_changed(&sender),
         )?;

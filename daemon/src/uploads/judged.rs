@@ -1,7 +1,7 @@
 //! Judges the files of an upload before they replace others, as `fndctl validate` does, so that a mistake touches nothing.
 //! The spawner decides afterwards: it alone sees modes, owners and interpreters.
 
-use fnd_manifest::check::{Checked, CheckedFiles, Disk, check, judge};
+use fnd_manifest::check::{Checked, CheckedFiles, Disk, check_functions, judge};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::foreign::{self, yaml};
 use fnd_manifest::function::listing::{DirectoryEntry, EntryKind, ListedYaml};
@@ -56,7 +56,7 @@ pub(crate) fn problems(
     let mut problems = others(function, &files);
     // Each function of a file is judged with all of it, so a file of many would cost much.
     if problems.is_empty() {
-        let checked = check(&judge, &Untrusted, &staged);
+        let checked = check_functions(&judge, &Untrusted, &staged);
         problems.extend(checked.all().cloned());
         let is_it = checked.verdicts.iter().any(|verdict| verdict.function == *function);
         if !is_it && !problems.iter().any(Diagnostic::is_error) {

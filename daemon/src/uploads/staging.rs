@@ -11,6 +11,7 @@
 //! Until [`Staged::commit`] renames the directory, the files before are whole in it. So [`recover`] always knows what to
 //! do after a kill: with `old`, the files in place are new ones; with `old.part`, they are those before.
 
+use fnd_manifest::check::is_function;
 use fnd_wire::ids::FunctionName;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -249,8 +250,8 @@ fn own(target: &Path, function: &FunctionName) -> io::Result<Vec<String>> {
             return true;
         }
         if name == part {
-            // A directory without a manifest is a group.
-            return !path.is_dir() || path.join("function.toml").exists();
+            // A directory that is no function is a group.
+            return !path.is_dir() || is_function(&path);
         }
         let rest = name.strip_prefix(part).filter(|rest| rest.starts_with('.'));
         // An encrypted secret may have the name of the function. It is no file of an upload.

@@ -154,7 +154,7 @@ impl View<'_> {
         refused
             .map(|called| {
                 let message = format!("it does not call `{called}`: {NOT_OPERATED}");
-                let help = "give that user the role in `[[access]]`, or let root own the files (`chown root:root`)";
+                let help = "give that user the role in `[[access]]`, or let root own the files (`chown root:root`; for an upload, ask root)";
                 Diagnostic::warning(Warning::NotOperated, message).with_help(help)
             })
             .collect()

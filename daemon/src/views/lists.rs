@@ -8,9 +8,10 @@
 //!   missing.
 //! - Each function is as it is when its piece is made. Sums over a list may differ from the numbers of the node.
 
+use super::View;
 use fnd_core::access::Permissions;
 use fnd_core::api::FunctionStatus;
-use fnd_core::run::{FunctionView, Supervisor};
+use fnd_core::run::{FunctionState, FunctionView, Supervisor};
 use fnd_wire::ids::FunctionName;
 
 /// Which functions to list or watch. An absent field does not restrict.
@@ -34,6 +35,57 @@ impl FunctionFilter {
                 .all(|(key, value)| now.labels.get(key) == Some(value))
         };
         named && self.reach.views(name) && now.is_none_or(labelled)
+    }
+}
+
+/// The word for functions that need a person, beside the words of [`FunctionState`].
+pub(crate) const ATTENTION: &str = "attention";
+
+/// The state that functions of a list have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListedState {
+    Is(FunctionState),
+    NeedsPerson,
+}
+
+impl ListedState {
+    pub(crate) fn parse(word: &str) -> Option<Self> {
+        match word {
+            ATTENTION => Some(Self::NeedsPerson),
+            word => FunctionState::parse(word).map(Self::Is),
+        }
+    }
+}
+
+/// Which of the functions that a filter takes a list has. An absent field does not restrict.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ListPart {
+    /// Only functions whose names come after this one.
+    pub(crate) after: Option<FunctionName>,
+    /// Most functions.
+    pub(crate) limit: Option<usize>,
+    pub(crate) state: Option<ListedState>,
+    /// Only functions with this text, in small letters, in their name, their runtime or a label.
+    pub(crate) text: Option<String>,
+}
+
+impl ListPart {
+    /// Returns whether a function has the state. No status of it is needed.
+    pub(crate) fn has_state(&self, parts: &View<'_>, view: &FunctionView<'_>) -> bool {
+        match self.state {
+            None => true,
+            Some(ListedState::Is(state)) => view.state == state,
+            Some(ListedState::NeedsPerson) => parts.attention(view).is_some(),
+        }
+    }
+
+    /// Returns whether a function has the text.
+    #[must_use]
+    pub(crate) fn has_text(&self, now: &FunctionStatus) -> bool {
+        let Some(text) = &self.text else { return true };
+        let has = |part: &str| part.to_lowercase().contains(text.as_str());
+        let mut labels = now.labels.iter();
+        has(now.function.as_str()) || has(&now.runtime) || labels.any(|(key, value)| has(&format!("{key}={value}")))
     }
 }
 
@@ -61,6 +113,43 @@ pub(crate) fn piece(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_text_is_found_in_names_runtimes_and_labels() {
+        let status: FunctionStatus = serde_json::from_value(json!({
+            "status": "pending", "message": "", "timestamp": "2026-11-21T08:00:00.000Z", "function": "web/a", "state": "ready",
+            "trigger": null, "attempt": null, "poll": null, "reason": null, "exit_code": null, "invocation": null,
+            "started_at": null, "duration_ms": null, "cpu_ms": null, "memory_peak_bytes": null, "next_attempt_at": null,
+            "next_run_at": null, "result": null, "runs": 0, "failures": 0, "error": null,
+            "runtime": "bash", "labels": {"Team": "web"},
+        }))
+        .unwrap();
+        for (text, expected) in [
+            (Some("eb/"), true),
+            (Some("bash"), true),
+            (Some("team=web"), true),
+            (Some("python"), false),
+            (None, true),
+        ] {
+            let part = ListPart {
+                text: text.map(str::to_owned),
+                ..ListPart::default()
+            };
+            assert_eq!(part.has_text(&status), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_state_is_a_word_of_functions_or_the_one_for_those_that_need_a_person() {
+        for (word, expected) in [
+            ("crash-looping", Some(ListedState::Is(FunctionState::CrashLooping))),
+            ("attention", Some(ListedState::NeedsPerson)),
+            ("odd", None),
+        ] {
+            assert_eq!(ListedState::parse(word), expected, "{word}");
+        }
+    }
 
     #[test]
     fn a_filter_takes_a_name_that_the_caller_asks_for_and_may_see() {

@@ -158,8 +158,8 @@ fn of_cause(attempt: &AttemptOrder) -> Option<HttpRequest> {
     headers.extend(
         payload
             .content_type
-            .clone()
-            .map(|kind| ("content-type".to_owned(), kind)),
+            .as_deref()
+            .map(|kind| ("content-type".to_owned(), kind.to_owned())),
     );
     if payload.trace.is_some() {
         headers.push(("traceparent".to_owned(), span(attempt).traceparent()));

@@ -65,7 +65,7 @@ pub(crate) struct Workers {
     pub(crate) masks: WorkerMasks,
     /// Bodies on their way to programs that serve HTTP, and the channels for their answers; `None` once the caller has
     /// gone.
-    pub(crate) uploads: HashMap<InvocationId, Option<Upload>>,
+    pub(crate) uploads: BTreeMap<InvocationId, Option<Upload>>,
     /// The directory in which the spawner makes directories for sockets of programs that serve HTTP.
     pub(crate) sockets: PathBuf,
     /// Calls of an earlier fnd whose connections ended with it.
@@ -101,7 +101,7 @@ impl Workers {
             pending: HashMap::new(),
             attached: BTreeMap::new(),
             masks: WorkerMasks::default(),
-            uploads: HashMap::new(),
+            uploads: BTreeMap::new(),
             sockets,
             lost: Vec::new(),
             unexplained: Vec::new(),

@@ -214,7 +214,8 @@ impl<'a> CrontabImport<'a> {
             ),
             "CONTENT_TYPE" | "CONTENT_TRANSFER_ENCODING" => report.not_here(&field, "it is about mails"),
             "CRON_TZ" if fnd_manifest::cron::zone(value).is_some() => {
-                report.works(&field, "schedule.timezone");
+                let note = "cronie uses it; Debian's cron ignores it (crontab(5)), and its jobs run in the zone of the machine";
+                report.differs(&field, "schedule.timezone", note);
                 self.zone = Some((value.to_owned(), field));
             }
             "CRON_TZ" => report.refused(&field, &format!("no time zone has the name `{value}`")),
@@ -430,6 +431,7 @@ mod tests {
         let rows = made(SHOP, true, false).report.rows;
         let row = |line: u32, field: &str| rows.iter().find(|row| row.line == line && row.field == field).unwrap();
         assert_eq!(row(1, "MAILTO").verdict, FieldVerdict::NotHere);
+        assert_eq!(row(3, "CRON_TZ").verdict, FieldVerdict::Differs);
         assert_eq!(row(2, "PATH").becomes.as_deref(), Some("env.PATH"));
         let user = row(6, "user");
         assert_eq!((user.verdict, user.column), (FieldVerdict::Differs, 12));

@@ -47,6 +47,19 @@ pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
     "dotenv env": "dagu reads `.env` in the DAG's directory, if there is one; a function gets only `[env]`",
 };
 
+/// Variables of dagu with the paths of its files.
+pub(super) const LOG_VARIABLES: &str = "DAG_RUN_LOG_FILE DAG_RUN_STEP_STDOUT_FILE DAG_RUN_STEP_STDERR_FILE DAG_EXECUTION_LOG_PATH \
+                                        DAG_SCHEDULER_LOG_PATH DAG_STEP_LOG_PATH";
+
+/// Says whether a text of a shell names a variable: `$NAME`, `${NAME}`, `${NAME%.txt}`.
+pub(super) fn names_variable(text: &str, name: &str) -> bool {
+    text.split('$').skip(1).any(|rest| {
+        let rest = rest.strip_prefix('{').unwrap_or(rest);
+        let behind = rest.strip_prefix(name);
+        behind.is_some_and(|behind| !behind.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+    })
+}
+
 /// Says whether dagu fills in something in a text that is no variable of the shell: `${params.DAY}`, `${{ env.A }}`.
 pub(super) fn is_filled(text: &str) -> bool {
     text.split("${").skip(1).any(|rest| {
@@ -75,6 +88,20 @@ mod tests {
             ("echo $DAY.x $", false),
         ] {
             assert_eq!(is_filled(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_variable_of_dagu_is_found_by_its_whole_name() {
+        for (text, expected) in [
+            ("echo $DAG_RUN_ID", true),
+            ("echo x${DAG_RUN_ID}y", true),
+            ("echo ${DAG_RUN_ID:-none}", true),
+            ("echo $DAG_RUN_IDS", false),
+            ("echo DAG_RUN_ID $", false),
+            ("echo $MY_DAG_RUN_ID", false),
+        ] {
+            assert_eq!(names_variable(text, "DAG_RUN_ID"), expected, "{text}");
         }
     }
 

@@ -12,7 +12,7 @@ mod step;
 
 use super::Imported;
 use super::names::{ImportedNames, is_settable, stem};
-use super::rows::{absent, reported};
+use super::rows::{absent, reported, unknown_key};
 use super::tree::{self, NamedValue};
 use crate::failure::ImportFailure;
 use fnd_manifest::foreign::yaml::Document;
@@ -97,7 +97,7 @@ fn functions(
     for (number, step) in steps.iter().enumerate() {
         let mut made = MadeManifest::new(titles.get(number).map_or("", String::as_str));
         common.put(&mut made, number == 0);
-        step::keys(&mut made, report, step, common.directory.as_deref());
+        step::keys(&mut made, report, step, (name.as_str(), common.directory.as_deref()));
         if let Some(next) = titles.get(number + 1) {
             let lenient = entry(&step.item, "continueOn").is_some_and(|on| match on.text() {
                 Some(word) => word == "failure" || word == "failed",
@@ -154,7 +154,7 @@ impl WholeDag {
                 None => report.refused(&field, "expected a number of seconds"),
             },
             key if reported(keys::DAG, key, report, &field) => {}
-            _ => report.unknown(&field, "dagu has no such key"),
+            key => report.unknown(&field, &unknown_key("dagu has no such key", key, keys::DAG, "")),
         }
     }
 

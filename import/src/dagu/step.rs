@@ -1,21 +1,21 @@
 //! The keys of a step, and its script.
 
 use super::chain::DagStep;
-use super::keys::{STEP, STEP_SCALARS, is_filled};
+use super::keys::{LOG_VARIABLES, STEP, STEP_SCALARS, is_filled, names_variable};
 use super::{PLACE, camel, entry, is_place, variables};
 use crate::names::{lists, stem};
-use crate::rows::reported;
+use crate::rows::{reported, unknown_key};
 use crate::script::{ScriptCode, quoted};
 use crate::text::within;
 use crate::tree::NamedValue;
 use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 
-/// Takes the keys of a step over; `directory` is that of the whole DAG.
+/// Takes the keys of a step over; `dag` and `directory` are the name and the directory of the whole DAG.
 pub(super) fn keys(
     made: &mut MadeManifest,
     report: &mut ConversionReport,
     step: &DagStep<'_>,
-    directory: Option<&str>,
+    (dag, directory): (&str, Option<&str>),
 ) {
     let mut code = ScriptCode::new("/bin/bash");
     let mut directory = directory.map(str::to_owned);
@@ -77,7 +77,7 @@ pub(super) fn keys(
                 None => report.refused(&field, "expected a number of seconds"),
             },
             key if reported(STEP, key, report, &field) => {}
-            _ => report.unknown(&field, "dagu has no such key of a step"),
+            key => report.unknown(&field, &unknown_key("dagu has no such key of a step", key, STEP, "")),
         }
     }
     if let Some(directory) = directory {
@@ -106,6 +106,24 @@ pub(super) fn keys(
             let why = "dagu fills in a value there, such as an output of another step: write the value";
             report.refused(field, why);
         }
+        if let Some(name) = LOG_VARIABLES.split(' ').find(|name| names_variable(text, name)) {
+            let why = format!("there is no `{name}`: fnd keeps the output itself, and `fndctl logs` prints it");
+            report.refused(field, &why);
+        }
+    }
+    let texts = || [Some(text.as_str()), script.as_ref().map(|(script, _)| script.as_str())];
+    let is_named = |name: &str| texts().into_iter().flatten().any(|text| names_variable(text, name));
+    for (name, value) in [("DAG_NAME", dag), ("DAG_RUN_STEP_NAME", step.name.as_str())] {
+        if is_named(name) {
+            made.manifest.set_in("env", name, value, None);
+        }
+    }
+    // For dagu all steps are one run; here each one is a run of its own.
+    for name in ["DAG_RUN_ID", "DAG_REQUEST_ID"]
+        .into_iter()
+        .filter(|name| is_named(name))
+    {
+        code.line(format!("export {name}=$FND_INVOCATION"));
     }
     code.places.of_command(&text);
     // A program stays where it is, and is shown even in a place that commands write to, such as `/tmp`.

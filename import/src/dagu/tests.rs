@@ -81,6 +81,10 @@ fn what_is_no_chain_is_refused() {
         ("steps:\n  - command: [a, [b]]\n".to_owned(), "a list of texts"),
         ("steps:\n  - command: [a, b]\n".to_owned(), "one after the other"),
         ("steps:\n  - command: echo ${first.stdout}\n".to_owned(), "fills in"),
+        (
+            "steps:\n  - command: cat ${DAG_RUN_LOG_FILE}\n".to_owned(),
+            "fnd keeps the output itself",
+        ),
         ("shell: fish\nsteps:\n  - echo a\n".to_owned(), "the other shell"),
         (
             "defaults: {retry_policy: {limit: 1}}\nsteps:\n  - echo a\n".to_owned(),
@@ -150,6 +154,10 @@ fn a_step_runs_as_dagu_runs_it() {
             "run: [make a, \"cd x; make\"]",
             "set -e\n(\nmake a\n)\n(\ncd x; make\n)\n",
         ),
+        (
+            "run: echo $DAG_RUN_ID x",
+            "export DAG_RUN_ID=$FND_INVOCATION\necho $DAG_RUN_ID x\n",
+        ),
         ("run: [make a]\n    shell: sh", "(\nmake a\n) || exit\n"),
         ("run: |\n      make\n      echo made", "set -e\nmake\necho made\n"),
         (
@@ -169,6 +177,27 @@ fn a_step_runs_as_dagu_runs_it() {
             (Some("0 9 * * *"), Some("Europe/Berlin"))
         );
     }
+}
+
+#[test]
+fn the_names_that_dagu_sets_are_variables_of_the_function() {
+    let imported = made("steps:\n  - name: dump\n    command: echo $DAG_NAME ${DAG_RUN_STEP_NAME}\n");
+    let env = &table(only(&imported))["env"];
+    assert_eq!(env["DAG_NAME"].as_str(), Some("nightly"));
+    assert_eq!(env["DAG_RUN_STEP_NAME"].as_str(), Some("dump"));
+}
+
+#[test]
+fn a_misspelt_key_is_recognised() {
+    let imported = made("steps:\n  - name: a\n    command: x y\n    retryPolcy: {limit: 1}\n");
+    let notes: Vec<_> = imported
+        .report
+        .rows
+        .iter()
+        .filter_map(|row| row.note.as_deref())
+        .collect();
+    let expected = "dagu has no such key of a step; did you mean `retryPolicy`?";
+    assert!(notes.contains(&expected), "{notes:?}");
 }
 
 #[test]

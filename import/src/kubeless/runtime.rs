@@ -15,8 +15,8 @@ pub struct Chosen {
     suffixes: Vec<String>,
 }
 
-/// Runtimes that have no handlers, and so none of Kubeless's functions.
-const WITHOUT_HANDLERS: [&str; 3] = ["exec", "lua", "perl"];
+/// Runtimes that have no handlers, or others than Kubeless's.
+const WITHOUT_HANDLERS: [&str; 4] = ["exec", "lambda", "lua", "perl"];
 
 /// Returns the names by which functions can be deployed now, with the versions that are installed.
 pub fn supported(runtimes: &[RuntimeSummary]) -> Vec<String> {

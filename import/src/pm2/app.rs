@@ -1,9 +1,9 @@
 //! The keys of an app.
 
 use super::Pm2Machine;
-use super::keys::{ABSENT, ROWS, SCALARS, canonical, entry};
+use super::keys::{ABSENT, OTHERS, ROWS, SCALARS, canonical, entry};
 use crate::names::{is_settable, lists};
-use crate::rows::{absent, reported, take};
+use crate::rows::{absent, reported, take, unknown_key};
 use crate::text::within;
 use crate::tree::NamedValue;
 use fnd_manifest::foreign::yaml::Value as YamlValue;
@@ -43,8 +43,14 @@ impl App<'_> {
         }
         // Variables of one environment replace those of `env`, wherever they stand.
         let (of_one, others): (Vec<_>, Vec<_>) = app.items().into_iter().partition(|item| item.key.starts_with("env_"));
+        let grows = restarts && entry(app, "exp_backoff_restart_delay").is_some();
         for item in others.iter().chain(&of_one) {
-            self.item(item, restarts, instances);
+            if grows && canonical(item.key) == "restart_delay" {
+                let note = "`exp_backoff_restart_delay` wins in pm2, so this has no effect";
+                self.report.differs(&item.field(), "", note);
+            } else {
+                self.item(item, restarts, instances);
+            }
         }
         absent(ABSENT, &mut self.report, |key| {
             // A service has the signal of pm2.
@@ -109,11 +115,12 @@ impl App<'_> {
                     report.works(&field, "retry.interval");
                     made.manifest.set("retry.interval", delay, Some(&field));
                     // This pause is the same each time; the other one grows.
+                    made.manifest.set("retry.jitter", "none", None);
                     if key == "restart_delay" {
                         made.manifest.set("retry.backoff", "fixed", None);
-                        made.manifest.set("retry.jitter", "none", None);
                     } else {
-                        // pm2 does not wait longer, either.
+                        // pm2's own numbers.
+                        made.manifest.set("retry.factor", 1.5, None);
                         made.manifest.set("retry.max_interval", "15s", None);
                     }
                 }
@@ -123,6 +130,7 @@ impl App<'_> {
                 let grace = milliseconds().ok_or("expected a number of milliseconds");
                 take(made, report, "limits.grace", grace, &field);
             }
+            "treekill" if off => report.differs(&field, "", "fnd ends every process of a function, also its children"),
             "watch" | "wait_ready" | "shutdown_with_message" if off => report.works(&field, ""),
             "uid" => self.machine.users.named(made, report, &text, &field),
             "gid" if self.machine.users.is_caller() => report.not_here(&field, "functions of your own fnd run as you"),
@@ -131,7 +139,10 @@ impl App<'_> {
                 made.differs(report, ("sandbox.groups", vec![text]), &field, note);
             }
             key if reported(ROWS, key, report, &field) => {}
-            _ => report.unknown(&field, "pm2 has no such key"),
+            key => {
+                let more = [SCALARS, OTHERS].join(" ");
+                report.unknown(&field, &unknown_key("pm2 has no such key", key, ROWS, &more));
+            }
         }
     }
 

@@ -19,7 +19,7 @@ pub(super) const ROWS: KeyTexts = fnd_manifest::texts! {
     "differs:mode autorestart": "a script: it runs by its schedule, or once when it is saved",
     "refused exec_mode": "it is neither `fork` nor `cluster`",
     "not-here cron_restart":
-        "fnd does not restart a service at a time; a schedule can: `fndctl cancel --all F` in a crontab",
+        "fnd does not restart a service at a time; a crontab can: `fndctl restart F`",
     "differs:env filter_env": "a function gets only `[env]`",
     "differs max_restarts min_uptime stop_exit_codes":
         "fnd never gives up; after five ends in a minute a service is `crash-looping`",
@@ -39,6 +39,9 @@ pub(super) const ROWS: KeyTexts = fnd_manifest::texts! {
 pub(super) const SCALARS: &str = "\
     name script cwd exec_interpreter exec_mode instances max_memory_restart restart_delay \
     exp_backoff_restart_delay kill_timeout cron_restart autostart port uid";
+
+/// Keys that are neither in [`ROWS`] nor in [`SCALARS`].
+pub(super) const OTHERS: &str = "args env node_args";
 
 /// Returns the name of a key in pm2's schema. pm2 takes each name in `camelCase`, too, and knows other names for some.
 pub(super) fn canonical(key: &str) -> String {

@@ -16,7 +16,7 @@ use super::Imported;
 use super::names::ImportedNames;
 use super::rows::{KeyTexts, absent, refuse, reported};
 use super::script::{self, ReadScript, ScriptCode, is_mask, split};
-use super::stop_signal::stop_signal;
+use super::stop_signal::{is_killed_at_once, stop_signal};
 use super::text::{self, ImportText, within};
 use super::users::ImportedUsers;
 use crate::failure::ImportFailure;
@@ -56,6 +56,9 @@ struct SupervisordMachine<'a> {
 /// The note on a missing `autorestart`: supervisord has another default than fnd.
 const RESTARTS: &str = "fnd starts it again after an exit code 0, too, and supervisord only after one that `exitcodes` \
                         does not have";
+
+/// The note on a program that runs once.
+const ONCE: &str = "a script: it runs once when it is saved, and not at each start of fnd";
 
 /// The note on sections and keys that no program needs. Of `[supervisord]` some keys reach the programs.
 const OWN: &str = "it is about supervisord itself";
@@ -160,6 +163,10 @@ fn program(
     let differs = |key: &str| value(key).is_some_and(|item| item.value.contains("%(process_num)"));
     let differ = ["command", "environment", "directory"].into_iter().any(differs);
     let (number, replicas) = if differ { (count, 1) } else { (1, count) };
+    let is = |key: &str, values: &[&str]| {
+        let found = value(key).map(|item| item.value.to_ascii_lowercase());
+        found.is_some_and(|text| values.contains(&text.as_str()))
+    };
     let mut functions = Vec::new();
     for process in first..first + number {
         let function = if differ && count > 1 {
@@ -176,6 +183,7 @@ fn program(
             process,
             count,
             replicas,
+            once: replicas == 1 && is("autorestart", &["false", "no", "off", "0"]) && is("startsecs", &["0"]),
             directory: common.directory.clone(),
             umask: common.umask.clone(),
         };
@@ -201,6 +209,8 @@ struct SupervisordImport<'a> {
     /// The number of all processes.
     count: u32,
     replicas: u32,
+    /// Whether it runs once, and supervisord does not wait for it to stay up.
+    once: bool,
     directory: Option<String>,
     umask: Option<String>,
 }
@@ -221,7 +231,12 @@ impl SupervisordImport<'_> {
     }
 
     fn read(&mut self, section: &Section) {
-        self.made.manifest.set("mode", "service", None);
+        if self.once {
+            // supervisord gives a program any time.
+            self.made.manifest.set("limits.timeout", "none", None);
+        } else {
+            self.made.manifest.set("mode", "service", None);
+        }
         self.made.manifest.set("limits.grace", GRACE, None);
         for (name, value, field) in &self.common.variables {
             self.made.manifest.set_in("env", name, value.as_str(), Some(field));
@@ -241,7 +256,8 @@ impl SupervisordImport<'_> {
         }
         absent(ABSENT, &mut self.report, |key| {
             let is_common = key == "user" && (self.common.user.is_some() || self.common.machine.users.is_caller());
-            (!is_common && !says(key)).then(|| Field {
+            let is_of_services = key == "startretries" && self.once;
+            (!is_common && !is_of_services && !says(key)).then(|| Field {
                 name: key.to_owned(),
                 ..section.field.clone()
             })
@@ -286,7 +302,11 @@ impl SupervisordImport<'_> {
             "autostart" => made.differs(report, ("enabled", false), field, "`fndctl enable F` starts it"),
             "autorestart" if truth => report.works(field, "mode"),
             "autorestart" if value.eq_ignore_ascii_case("unexpected") => report.differs(field, "mode", RESTARTS),
-            "stopsignal" => stop_signal(made, report, (field, value), true),
+            "autorestart" if self.once => report.differs(field, "mode", ONCE),
+            "startsecs" if self.once => report.works(field, "mode"),
+            "startretries" if self.once => report.works(field, ""),
+            "stopsignal" => stop_signal(made, report, (field, value), !self.once),
+            "stopwaitsecs" if is_killed_at_once(made, report, field) => {}
             "stopwaitsecs" => {
                 let seconds = within(value, 1..=u32::MAX).ok_or("expected a number of seconds")?;
                 made.works(report, "limits.grace", format!("{seconds}s"), field);

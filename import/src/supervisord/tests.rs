@@ -130,3 +130,28 @@ fn what_is_no_program_is_refused() {
         check_refused(&imported.report, why, text);
     }
 }
+
+#[test]
+fn a_program_that_runs_once_is_a_script() {
+    for (lines, mode) in [
+        ("autorestart=false\nstartsecs=0\nstopsignal=INT\n", None),
+        ("autorestart=No\nstartsecs=0\nstartretries=0\n", None),
+        ("autorestart=false\n", Some("service")),
+        ("autorestart=unexpected\nstartsecs=0\n", Some("service")),
+        (
+            "autorestart=false\nstartsecs=0\nnumprocs=2\nprocess_name=%(process_num)d\n",
+            Some("service"),
+        ),
+    ] {
+        let imported = made(&format!("[program:migrate]\ncommand=/bin/migrate\nuser=www\n{lines}"));
+        let manifest = table(only(&imported));
+        let found = manifest.get("mode").and_then(toml::Value::as_str);
+        assert_eq!(found, mode, "{lines}");
+        assert_eq!(manifest.contains_key("service"), lines.contains("numprocs"), "{lines}");
+        assert_eq!(
+            row(&imported.report, "autorestart").verdict,
+            FieldVerdict::Differs,
+            "{lines}"
+        );
+    }
+}

@@ -2,7 +2,7 @@
 //! not here is misspelt.
 
 use crate::names::lists;
-use crate::rows::KeyTexts;
+use crate::rows::{KeyTexts, unknown_key};
 
 /// The settings of `[Service]`.
 const SERVICE: &str = "\
@@ -71,7 +71,7 @@ pub(super) const SERVICE_ROWS: KeyTexts = fnd_manifest::texts! {
         "a function has `$STATE_DIRECTORY`, `$CACHE_DIRECTORY` and `$TMPDIR`",
     "not-here LoadCredential LoadCredentialEncrypted SetCredential SetCredentialEncrypted ImportCredential":
         "give fnd the secret (`fndctl secret set`), and name it in `secrets`: the script finds it in `$CREDENTIALS_DIRECTORY`, too",
-    "not-here AmbientCapabilities": "a function has no capabilities, and no port below 1024",
+    "not-here AmbientCapabilities": "a function of root may have some: `[sandbox] capabilities`, as `[users] capabilities` of fnd.toml allows",
     "not-here RemainAfterExit": "the state of a function is that of its last run",
     "not-here SuccessExitStatus RestartPreventExitStatus RestartForceExitStatus":
         "0 is success; for others, write it in the script, or use `retry.not_on_exit`",
@@ -124,16 +124,26 @@ pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
     "StartLimitBurst": "after five starts in ten seconds systemd gives up; fnd never does",
 };
 
-/// Says whether systemd knows a setting.
-pub(super) fn is_known(section: &str, key: &str) -> bool {
-    let names = match section {
+/// Returns the settings of a section.
+fn names_of(section: &str) -> &'static str {
+    match section {
         "Service" => SERVICE,
-        "Unit" if key.starts_with("Condition") || key.starts_with("Assert") => return true,
         "Unit" => UNIT,
         "Install" => INSTALL,
         _ => "",
-    };
-    lists(names, key)
+    }
+}
+
+/// Says whether systemd knows a setting.
+pub(super) fn is_known(section: &str, key: &str) -> bool {
+    let is_condition = section == "Unit" && (key.starts_with("Condition") || key.starts_with("Assert"));
+    is_condition || lists(names_of(section), key)
+}
+
+/// Returns the note on a setting that systemd does not know, with the one that may be meant.
+pub(super) fn unknown(section: &str, key: &str) -> String {
+    let what = format!("systemd has no such setting in `[{section}]`");
+    unknown_key(&what, key, &[], names_of(section))
 }
 
 #[cfg(test)]
@@ -152,6 +162,10 @@ mod tests {
         ] {
             assert!(is_known(section, key), "{section} {key}");
         }
+        assert_eq!(
+            unknown("Service", "RestartSecs"),
+            "systemd has no such setting in `[Service]`; did you mean `RestartSec`?"
+        );
         for (section, key) in [
             ("Service", "ExecStartt"),
             ("Service", "After"),

@@ -4,6 +4,7 @@ use super::parse::UnitSetting;
 use super::unit::UnitImport;
 use super::values::{cpu, duration, number, size, weight_of_nice};
 use crate::rows::take;
+use crate::stop_signal::is_killed_at_once;
 use toml::Value;
 
 /// Takes a setting over, if it is one of these.
@@ -42,6 +43,9 @@ pub(super) fn limit(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<bo
             if item.key == "TimeoutSec" && !maker.service {
                 let time = duration(value);
                 take(&mut maker.made, &mut maker.report, "limits.timeout", time, &item.field);
+            }
+            if is_killed_at_once(&maker.made, &mut maker.report, &item.field) {
+                return Ok(true);
             }
             ("limits.grace", duration(value).map(Value::from))
         }

@@ -140,10 +140,11 @@ impl UnitImport<'_> {
                 report.differs(field, "", note);
             }
             ("Unit", key) if key.starts_with("Condition") || key.starts_with("Assert") => {
-                report.not_here(field, "test it in the script, for example `[ -e /FILE ] || exit 0`");
+                let note = "it runs in any case: test it in the script, for example `[ -e /FILE ] || exit 0`";
+                report.differs(field, "", note);
             }
             (section @ ("Unit" | "Install"), key) if !keys::is_known(section, key) => {
-                report.unknown(field, &format!("systemd has no such setting in `[{section}]`"));
+                report.unknown(field, &keys::unknown(section, key));
             }
             ("Unit", _) => report.not_here(
                 field,

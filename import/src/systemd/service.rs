@@ -87,7 +87,7 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<(),
         }
         _ if reported(keys::SERVICE_ROWS, key, report, field) => {}
         _ if keys::is_known("Service", key) => report.not_here(field, "fnd has nothing like it"),
-        _ => report.unknown(field, "systemd has no such setting in `[Service]`"),
+        _ => report.unknown(field, &keys::unknown("Service", key)),
     }
     Ok(())
 }
@@ -201,6 +201,10 @@ fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<bool, Strin
         },
         "KillMode" if value == "control-group" || value == "mixed" => report.works(field, ""),
         "KillMode" => report.not_here(field, "fnd ends every process of a function"),
+        // What fnd does in any case.
+        "FinalKillSignal" if ["SIGKILL", "KILL", "9"].contains(&value) => report.works(field, ""),
+        "SendSIGKILL" if truth(value)? => report.works(field, ""),
+        "SendSIGHUP" if !truth(value)? => report.works(field, ""),
         "KillSignal" => stop_signal(&mut maker.made, report, (field, value), maker.service),
         _ => return Ok(false),
     }

@@ -99,6 +99,13 @@ impl UnitTimer {
         if self.schedules.is_empty() {
             maker.report.refused(&timer.field, "the timer has no time");
         }
+        let is_calendar = |keys: &&Vec<TimerKey>| keys.iter().any(|(name, ..)| *name == "cron");
+        let calendars = self.schedules.iter().filter(is_calendar);
+        let catch_up = self.common.iter().find(|(name, ..)| *name == "catch_up");
+        if let (2.., Some((_, _, Some(field)))) = (calendars.count(), catch_up) {
+            let note = "each `OnCalendar=` is a schedule of its own and makes up for its own missed run; systemd makes up once";
+            maker.report.differs(field, "", note);
+        }
         for mut keys in self.schedules {
             // A fixed interval is never made up for: the next run is near. The run of a boot is never missed.
             let every = keys.iter().any(|(name, ..)| ["every", "at"].contains(name));

@@ -90,7 +90,12 @@ fn apps_of_node() {
         (
             r#"{"apps": [{"name": "n", "script": "n.js", "restart_delay": 4000, "max_restarts": 10, "min_uptime": "10s", "exp_backoff_restart_delay": 100}]}"#,
             1,
-            &[("restart_delay", W), ("max_restarts", D), ("min_uptime", D)],
+            &[
+                ("restart_delay", D),
+                ("exp_backoff_restart_delay", W),
+                ("max_restarts", D),
+                ("min_uptime", D),
+            ],
         ),
         (
             r#"{"apps": [{"name": "job", "script": "job.js", "cron_restart": "0 3 * * *", "autorestart": false}]}"#,

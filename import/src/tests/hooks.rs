@@ -80,7 +80,7 @@ fn hooks_of_deployments() {
             {"source": "payload", "envname": "COMMIT_MSG", "name": "head_commit.message"}], "trigger-rule": {"match": {"type": "payload-hash-sha256",
             "secret": "s", "parameter": {"source": "header", "name": "X-Hub-Signature-256"}}}}]"#,
             1,
-            &[("match", W)],
+            &[("match", D)],
         ),
         (
             r#"[{"id": "bb", "execute-command": "/home/a/re.sh", "pass-arguments-to-command": [{"source": "payload", "name": "actor.username"}],

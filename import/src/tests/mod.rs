@@ -7,6 +7,7 @@
 //! - `hooks`: hooks of webhook
 //! - `others`: compose files, DAGs of dagu
 //! - `programs`: files of supervisord
+//! - `templates`: templates of AWS SAM
 //! - `testing`: helpers of the tests of all importers
 //! - `units`: services and timers of systemd
 
@@ -15,6 +16,7 @@ mod crontabs;
 mod hooks;
 mod others;
 mod programs;
+mod templates;
 pub(crate) mod testing;
 mod units;
 

@@ -1,6 +1,6 @@
 //! The names of a hook's keys.
 
-use crate::rows::KeyTexts;
+use crate::rows::{KeyTexts, unknown_key};
 use fnd_manifest::schema::read::nearest;
 
 /// Keys whose value is a text, a number, or `true` or `false`.
@@ -37,16 +37,26 @@ const OTHERS: &str = "\
 
 /// Returns the note on a key that webhook does not know, with the one that may be meant.
 pub(super) fn unknown(key: &str) -> String {
-    let lists = [SCALARS, LISTS, OTHERS].into_iter();
-    let names: Vec<&str> = lists.flat_map(str::split_ascii_whitespace).collect();
-    let near = nearest(key, &names).map(|near| format!("; did you mean `{near}`?"));
-    format!("a hook has no such key{}", near.unwrap_or_default())
+    unknown_key("a hook has no such key", key, &[], &[SCALARS, LISTS, OTHERS].join(" "))
+}
+
+/// Says whether a key that webhook does not know may be meant as the rule.
+pub(super) fn may_be_rule(key: &str) -> bool {
+    let name = key.to_ascii_lowercase().replace('_', "-");
+    nearest(&name, &["trigger-rule"]).is_some() || name.starts_with("trigger") || name.starts_with("rule")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ROWS, unknown};
+    use super::{ROWS, may_be_rule, unknown};
     use crate::tests::testing::check_rows;
+
+    #[test]
+    fn a_rule_may_be_misspelt() {
+        for key in ["trigger-rul", "trigger_rule", "triggerRule", "tigger-rule", "rules"] {
+            assert!(may_be_rule(key), "{key}");
+        }
+    }
 
     #[test]
     fn a_misspelt_key_is_recognised() {
@@ -62,6 +72,7 @@ mod tests {
             ("services", "a hook has no such key"),
         ] {
             assert_eq!(unknown(key), expected);
+            assert!(!may_be_rule(key), "{key}");
         }
     }
 

@@ -219,6 +219,11 @@ impl WebhookImport {
             | "include-command-output-in-response"
             | "include-command-output-in-response-on-error" => {}
             key if reported(keys::ROWS, key, report, &field) => {}
+            // Without its rule, the hook would run for everybody.
+            key if keys::may_be_rule(key) => {
+                let why = format!("{}; a hook whose rule is misspelt would run for everybody", keys::unknown(key));
+                report.refused(&field, &why);
+            }
             key => report.unknown(&field, &keys::unknown(key)),
         }
     }

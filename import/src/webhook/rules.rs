@@ -13,6 +13,9 @@ use toml::Value;
 /// Why another rule is refused.
 const RULE: &str = "a rule is one of `and`, `or`, `not` and `match`";
 
+/// What is else with a signature.
+const SIGNED: &str = "the header has one signature in its sender's form; webhook also takes others, such as bare hex or several, which get 401 here";
+
 /// The parts of a function that a rule becomes.
 #[derive(Debug, Default)]
 pub(super) struct WebhookRules {
@@ -72,7 +75,7 @@ impl WebhookImport {
                         ));
                     }
                 };
-                self.credential(scheme, rule.text_of("secret"), field)
+                self.credential(scheme, rule.text_of("secret"), field, SIGNED)
             }
             "payload-hmac-sha1" | "payload-hash-sha1" | "payload-hmac-sha512" | "payload-hash-sha512" => {
                 Err("fnd checks SHA-256 only: GitHub, Gitea and Bitbucket send it, too, in `X-Hub-Signature-256`; choose that header".to_owned())
@@ -83,12 +86,12 @@ impl WebhookImport {
                 Ok(())
             }
             // As a credential the token is a secret of fnd. As a condition it would stand in the manifest.
-            "value" if header == "x-gitlab-token" => self.credential("gitlab", rule.text_of("value"), field),
+            "value" if header == "x-gitlab-token" => self.credential("gitlab", rule.text_of("value"), field, ""),
             "value" if header == "authorization" => {
                 let why = "of `Authorization`, `auth` has `token` (`Bearer`) and `basic`: set it yourself";
                 let value = rule.text_of("value").unwrap_or_default();
                 let token = value.strip_prefix("Bearer ").ok_or(why)?;
-                self.credential("token", Some(token.to_owned()), field)
+                self.credential("token", Some(token.to_owned()), field, "")
             }
             "value" | "regex" => match parameter.as_ref().and_then(place) {
                 Some(place) => self.insert(place, condition(rule, &kind)?, field),
@@ -98,13 +101,22 @@ impl WebhookImport {
         }
     }
 
-    fn credential(&mut self, scheme: &'static str, secret: Option<String>, field: &Field) -> Result<(), String> {
+    fn credential(
+        &mut self,
+        scheme: &'static str,
+        secret: Option<String>,
+        field: &Field,
+        note: &str,
+    ) -> Result<(), String> {
         let secret = secret.filter(|secret| !secret.is_empty());
         let secret = secret.ok_or("the secret is missing")?;
         if self.rules.auth.is_some() {
             return Err("fnd wants one credential of several, and this rule wants all".to_owned());
         }
-        self.report.works(field, "http.auth");
+        match note {
+            "" => self.report.works(field, "http.auth"),
+            _ => self.report.differs(field, "http.auth", note),
+        }
         self.rules.auth = Some((scheme, secret, field.clone()));
         Ok(())
     }

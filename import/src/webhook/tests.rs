@@ -221,6 +221,7 @@ fn what_cannot_be_checked_is_refused() {
         (rule(r#"{"and": [], "or": []}"#), "is one of"),
         (rule("[1]"), "is one of"),
         (rule(r#"{"odd": []}"#), "is one of"),
+        (hook(r#", "trigger-rul": {}"#), "would run for everybody"),
         (hook(r#", "http-methods": "POST""#), "a list of texts"),
         (hook(r#", "pass-arguments-to-command": "x""#), "expected a list"),
         (rule(r#"{"match": {"type": "odd"}}"#), "no type of a match"),

@@ -6,8 +6,10 @@ use crate::judge::judged;
 use crate::regular_file;
 use fnd_unpack::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::{ArchiveRefusal, Format, Why};
+use fnd_wire::naming::BOOTSTRAP;
 use fnd_wire::plan::{CODE_MAX, JudgedFile};
 use fnd_wire::unpack::Unpacked;
+use std::fs::Metadata;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -85,6 +87,13 @@ impl Sink for FileHeads {
     }
 }
 
+/// Says whether a directory is a function, and no group of functions.
+#[must_use]
+pub fn is_function(directory: &Path) -> bool {
+    let is_program = |about: Metadata| about.is_file() && about.permissions().mode() & 0o111 != 0;
+    directory.join("function.toml").is_file() || std::fs::metadata(directory.join(BOOTSTRAP)).is_ok_and(is_program)
+}
+
 fn kind(path: &Path) -> io::Result<EntryKind> {
     let metadata = std::fs::metadata(path)?;
     Ok(if metadata.is_file() {
@@ -93,7 +102,7 @@ fn kind(path: &Path) -> io::Result<EntryKind> {
         }
     } else if metadata.is_dir() {
         EntryKind::Directory {
-            manifest: path.join("function.toml").is_file(),
+            function: is_function(path),
         }
     } else {
         EntryKind::Other

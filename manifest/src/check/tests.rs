@@ -50,11 +50,15 @@ impl CheckedFiles for Memory {
             });
         }
         let below = format!("{path}/");
-        let manifest = self.0.contains_key(&format!("{below}function.toml"));
+        let runs = self
+            .0
+            .get(&format!("{below}bootstrap"))
+            .is_some_and(|(executable, _)| *executable);
+        let function = runs || self.0.contains_key(&format!("{below}function.toml"));
         self.0
             .keys()
             .any(|path| path.starts_with(&below))
-            .then_some(EntryKind::Directory { manifest })
+            .then_some(EntryKind::Directory { function })
             .ok_or("nothing".into())
     }
 }
@@ -273,4 +277,41 @@ fn an_archive_is_judged_as_a_directory_with_its_files() {
         .map(|problem| problem.code.clone())
         .collect();
     assert_eq!(codes, ["archive"]);
+}
+
+#[test]
+fn a_function_named_function_has_its_manifest_beside_its_code() {
+    let files = |names: &[(&str, &'static str)]| {
+        let mut memory = memory();
+        let new = names.iter().map(|(path, text)| ((*path).to_owned(), (false, *text)));
+        memory.0.extend(new);
+        memory
+    };
+    let names = |checked: &Checked| -> Vec<String> {
+        assert_eq!(
+            checked.all().map(Diagnostic::line).collect::<Vec<_>>(),
+            Vec::<String>::new()
+        );
+        checked
+            .verdicts
+            .iter()
+            .map(|verdict| verdict.function.to_string())
+            .collect()
+    };
+    let (judge, zip) = (judge(), "main.py: print(1)");
+    let alone = files(&[("/z/function.zip", zip), ("/z/function.toml", "")]);
+    for path in ["/z", "/z/", "/z/function.zip", "/z/function.toml"] {
+        assert_eq!(names(&check(&judge, &alone, path)), ["function"], "{path}");
+    }
+    assert_eq!(names(&check_functions(&judge, &alone, "/z")), ["function"]);
+    // A directory that is known to hold functions is no function itself.
+    let code = files(&[("/z/function.py", "print(1)\n"), ("/z/function.toml", "")]);
+    assert_eq!(names(&check_functions(&judge, &code, "/z")), ["function"]);
+    // An archive beside code was made of it, and is not the code of the directory.
+    let made = files(&[
+        ("/z/main.py", "print(1)\n"),
+        ("/z/function.zip", zip),
+        ("/z/function.toml", ""),
+    ]);
+    assert_eq!(names(&check(&judge, &made, "/z")), ["z"]);
 }

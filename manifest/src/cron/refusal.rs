@@ -129,7 +129,9 @@ fn weekdays(word: &str) -> Option<String> {
 fn with_year(line: &str) -> Option<String> {
     let inner = line.strip_prefix("cron(").and_then(|line| line.strip_suffix(')'));
     let mut fields: Vec<&str> = inner.unwrap_or(line).split_whitespace().collect();
-    if inner.is_none() && fields.len() != 7 {
+    // EventBridge has `?` as one of its days, the third or the fifth field; with seconds it would be the fourth or the sixth.
+    let is_of_aws = fields.len() == 6 && [2, 4].iter().any(|place| fields.get(*place) == Some(&"?"));
+    if inner.is_none() && fields.len() != 7 && !is_of_aws {
         return None;
     }
     fields.pop();
@@ -139,6 +141,13 @@ fn with_year(line: &str) -> Option<String> {
     } else {
         ""
     };
+    // A step from a number on has no end in this form: `0/15` is `*/15`.
+    let step = |field: &&str| {
+        field
+            .strip_prefix("0/")
+            .map_or_else(|| (*field).to_owned(), |step| format!("*/{step}"))
+    };
+    let fields: Vec<String> = fields.iter().map(step).collect();
     let line = written(&fields.join(" ").to_ascii_uppercase());
     Some(format!("{line}: there is no field for the year{days}"))
 }
@@ -169,6 +178,8 @@ mod tests {
             ("every fri", "`cron = \"0 0 * * FRI\"`"),
             ("cron(0 12 * * ? *)", "`cron = \"0 12 * * ?\"`"),
             ("cron(0 12 ? * 2 *)", "1 is `MON`"),
+            ("0 12 * * ? *", "`cron = \"0 12 * * ?\"`"),
+            ("0/15 9 ? * MON-FRI *", "`cron = \"*/15 9 ? * MON-FRI\"`"),
             ("0 0 12 * * ? 2027", "`cron = \"0 0 12 * * ?\"`"),
         ] {
             assert!(Cron::parse(line, 0).is_err(), "{line}");

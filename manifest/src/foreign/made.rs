@@ -2,6 +2,7 @@
 
 use super::report::{ConversionReport, Field};
 use fnd_unpack::WholeFile;
+use std::collections::BTreeSet;
 use toml::Value;
 
 /// The file with what became of the fields, beside `function.toml`.
@@ -47,6 +48,15 @@ struct MadeKey {
     name: String,
     value: Value,
     origin: Option<Field>,
+}
+
+/// Returns the secret that a key of a table names.
+fn secret_of<'a>(table: &str, key: &'a MadeKey) -> Option<&'a str> {
+    match (table, key.name.as_str()) {
+        ("secrets", _) => key.value.get("secret").unwrap_or(&key.value).as_str(),
+        ("http", "auth") => key.value.as_str()?.strip_prefix("token:"),
+        _ => None,
+    }
 }
 
 impl MadeManifest {
@@ -154,6 +164,16 @@ impl Manifest {
     /// Returns the names of the keys of a table.
     pub fn keys<'a>(&'a self, table: &'a str) -> impl Iterator<Item = &'a str> {
         self.keys_of(table).map(|key| key.name.as_str())
+    }
+
+    /// Returns the names of the secrets that the function needs, sorted.
+    #[must_use]
+    pub fn secret_names(&self) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        for table in &self.tables {
+            names.extend(table.keys.iter().filter_map(|key| secret_of(&table.name, key)));
+        }
+        names
     }
 
     /// Returns the manifest as TOML, with a comment that names the origin of each key; `head` is the first comment. With

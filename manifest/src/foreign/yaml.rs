@@ -4,7 +4,7 @@
 use crate::diagnostic::{Diagnostic, Place};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
-use serde_saphyr::{Location, Spanned};
+use serde_saphyr::{Location, Spanned, Tagged};
 use std::fmt;
 use std::rc::Rc;
 
@@ -12,6 +12,8 @@ use std::rc::Rc;
 pub const FILE_MAX: usize = 2 << 20;
 /// Deepest nesting of maps and lists.
 const DEPTH_MAX: usize = 32;
+/// The same where tags are entries: each level needs more of the stack.
+const TAGGED_DEPTH_MAX: usize = 24;
 /// Most values of a file, with those that aliases repeat.
 const NODES_MAX: usize = 200_000;
 /// Most entries of a map: some of what reads them takes a time that grows with the square of their number.
@@ -62,11 +64,23 @@ pub struct Document {
     pub root: YamlNode,
 }
 
-/// Reads all documents of a file; empty ones are left out.
+/// Reads all documents of a file; empty ones are left out. Tags are ignored.
 ///
 /// # Errors
 /// The mistake, with its place.
 pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnostic>> {
+    read::<false>(file, bytes)
+}
+
+/// Reads all documents of a file; a value with a tag of its own, such as `!Ref a`, is a map with one entry, whose name is the tag.
+///
+/// # Errors
+/// The mistake, with its place.
+pub fn tagged_documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnostic>> {
+    read::<true>(file, bytes)
+}
+
+fn read<const TAGS: bool>(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnostic>> {
     let refuse = |message: String| Box::new(Diagnostic::error("yaml", message).in_file(file));
     if bytes.len() > FILE_MAX {
         return Err(refuse(format!("the file is larger than {} MiB", FILE_MAX >> 20)));
@@ -76,13 +90,13 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnost
     // The diagnostic has an excerpt of its own.
     options.with_snippet = false;
     options.budget = serde_saphyr::budget! {
-        max_depth: DEPTH_MAX,
+        max_depth: if TAGS { TAGGED_DEPTH_MAX } else { DEPTH_MAX },
         max_nodes: NODES_MAX,
         max_events: 4 * NODES_MAX,
         max_documents: DOCUMENTS_MAX,
         max_aliases: ALIASES_MAX,
     };
-    let found: Vec<Spanned<Any>> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+    let found: Vec<Spanned<Any<TAGS>>> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
         let lines = error.to_string();
         let mut problem = refuse(lines.lines().next().unwrap_or_default().to_owned());
         problem.place = error.location().map(at).map(|YamlPosition(line, column)| Place {
@@ -94,7 +108,7 @@ pub fn documents(file: &str, bytes: &[u8]) -> Result<Vec<Document>, Box<Diagnost
         problem
     })?;
     let (file, lines): (Rc<str>, Rc<[String]>) = (file.into(), text.lines().map(str::to_owned).collect());
-    let document = |found: Spanned<Any>| Document {
+    let document = |found: Spanned<Any<TAGS>>| Document {
         file: Rc::clone(&file),
         lines: Rc::clone(&lines),
         root: found.into(),
@@ -116,8 +130,8 @@ fn at(location: Location) -> YamlPosition {
     YamlPosition(number(location.line()), number(location.column()))
 }
 
-impl From<Spanned<Any>> for YamlNode {
-    fn from(found: Spanned<Any>) -> Self {
+impl<const TAGS: bool> From<Spanned<Any<TAGS>>> for YamlNode {
+    fn from(found: Spanned<Any<TAGS>>) -> Self {
         Self {
             // Of an alias, this is the place where it is used, and not the place of its anchor.
             at: at(found.referenced),
@@ -126,70 +140,94 @@ impl From<Spanned<Any>> for YamlNode {
     }
 }
 
-/// A value of any type.
-struct Any(Value);
+/// A value of any type; with `TAGS`, tags are entries.
+struct Any<const TAGS: bool>(Value);
 
-impl<'de> Deserialize<'de> for Any {
+impl<'de, const TAGS: bool> Deserialize<'de> for Any<TAGS> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyVisitor)
+        if !TAGS {
+            return Untagged::<TAGS>::deserialize(deserializer).map(|Untagged(value)| Self(value));
+        }
+        let Spanned { value, referenced, .. } = Spanned::<Tagged<Untagged<TAGS>>>::deserialize(deserializer)?;
+        let Tagged(Untagged(value), tag) = value;
+        // Tags of YAML itself, such as `!!str`, have said how the value is read.
+        Ok(Self(match tag.filter(|tag| tag.starts_with('!') && tag.len() > 1) {
+            Some(tag) => Value::Map(vec![(
+                tag,
+                YamlNode {
+                    at: at(referenced),
+                    value,
+                },
+            )]),
+            None => value,
+        }))
     }
 }
 
-struct AnyVisitor;
+/// A value of any type, whose own tag is ignored.
+struct Untagged<const TAGS: bool>(Value);
 
-impl<'de> Visitor<'de> for AnyVisitor {
-    type Value = Any;
+impl<'de, const TAGS: bool> Deserialize<'de> for Untagged<TAGS> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyVisitor::<TAGS>)
+    }
+}
+
+struct AnyVisitor<const TAGS: bool>;
+
+impl<'de, const TAGS: bool> Visitor<'de> for AnyVisitor<TAGS> {
+    type Value = Untagged<TAGS>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Any, E> {
-        Ok(Any(Value::Null))
+    fn visit_unit<E>(self) -> Result<Untagged<TAGS>, E> {
+        Ok(Untagged(Value::Null))
     }
 
-    fn visit_none<E>(self) -> Result<Any, E> {
-        Ok(Any(Value::Null))
+    fn visit_none<E>(self) -> Result<Untagged<TAGS>, E> {
+        Ok(Untagged(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Any, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Untagged<TAGS>, D::Error> {
         deserializer.deserialize_any(self)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Any, E> {
-        Ok(Any(Value::Bool(value)))
+    fn visit_bool<E>(self, value: bool) -> Result<Untagged<TAGS>, E> {
+        Ok(Untagged(Value::Bool(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Any, E> {
-        Ok(Any(Value::Number(value.into())))
+    fn visit_i64<E>(self, value: i64) -> Result<Untagged<TAGS>, E> {
+        Ok(Untagged(Value::Number(value.into())))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Any, E> {
-        Ok(Any(Value::Number(value.into())))
+    fn visit_u64<E>(self, value: u64) -> Result<Untagged<TAGS>, E> {
+        Ok(Untagged(Value::Number(value.into())))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Any, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<Untagged<TAGS>, E> {
         // JSON has no infinity; a text says what was written.
-        Ok(Any(
-            Number::from_f64(value).map_or_else(|| Value::Text(value.to_string()), Value::Number)
+        Ok(Untagged(
+            Number::from_f64(value).map_or_else(|| Value::Text(value.to_string()), Value::Number),
         ))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Any, E> {
-        Ok(Any(Value::Text(value.to_owned())))
+    fn visit_str<E>(self, value: &str) -> Result<Untagged<TAGS>, E> {
+        Ok(Untagged(Value::Text(value.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Any, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Untagged<TAGS>, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = sequence.next_element::<Spanned<Any>>()? {
+        while let Some(item) = sequence.next_element::<Spanned<Any<TAGS>>>()? {
             items.push(item.into());
         }
-        Ok(Any(Value::List(items)))
+        Ok(Untagged(Value::List(items)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Any, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Untagged<TAGS>, A::Error> {
         let mut entries = Vec::new();
-        while let Some((key, value)) = map.next_entry::<Spanned<YamlKey>, Spanned<Any>>()? {
+        while let Some((key, value)) = map.next_entry::<Spanned<YamlKey>, Spanned<Any<TAGS>>>()? {
             if entries.len() >= ENTRIES_MAX {
                 return Err(serde::de::Error::custom(format_args!(
                     "a map has more than {ENTRIES_MAX} entries"
@@ -199,7 +237,7 @@ impl<'de> Visitor<'de> for AnyVisitor {
             let (at, value) = (at(key.referenced), value.value.0);
             entries.push((key.value.0, YamlNode { at, value }));
         }
-        Ok(Any(Value::Map(entries)))
+        Ok(Untagged(Value::Map(entries)))
     }
 }
 
@@ -208,7 +246,7 @@ struct YamlKey(String);
 
 impl<'de> Deserialize<'de> for YamlKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = match Any::deserialize(deserializer)?.0 {
+        let text = match Untagged::<false>::deserialize(deserializer)?.0 {
             Value::Text(text) => text,
             Value::Null => "null".to_owned(),
             Value::Bool(value) => value.to_string(),
@@ -262,6 +300,26 @@ mod tests {
     }
 
     #[test]
+    fn tags_of_a_file_are_entries_and_those_of_yaml_are_not() {
+        let text = b"a: !Ref b\nc: !Join ['', [!GetAtt d.e, f]]\ng: !!str 1\nh:\n  - !Sub\n    - '${x}'\n    - x: 1\n";
+        let found = tagged_documents("f.yaml", text).unwrap();
+        let root = map(&found[0].root);
+        assert_eq!(
+            (map(&root[0].1)[0].0.as_str(), &map(&root[0].1)[0].1.value),
+            ("!Ref", &Value::Text("b".to_owned()))
+        );
+        let join = &map(&root[1].1)[0];
+        let Value::List(parts) = &join.1.value else { panic!() };
+        let Value::List(texts) = &parts[1].value else { panic!() };
+        assert_eq!((join.0.as_str(), map(&texts[0])[0].0.as_str()), ("!Join", "!GetAtt"));
+        assert_eq!(root[2].1.value, Value::Text("1".to_owned()));
+        let Value::List(items) = &root[3].1.value else { panic!() };
+        assert_eq!((map(&items[0])[0].0.as_str(), items[0].at.0), ("!Sub", 6));
+        let plain = documents("f.yaml", text).unwrap();
+        assert_eq!(map(&plain[0].root)[0].1.value, Value::Text("b".to_owned()));
+    }
+
+    #[test]
     fn mistakes_have_their_place() {
         let problem = documents("f.yaml", b"a: 1\nb: [1, 2\nc: 3\n").unwrap_err();
         assert!(
@@ -293,9 +351,17 @@ mod tests {
         assert!(documents("f.yaml", deep.as_bytes()).is_err());
         assert!(documents("f.yaml", &vec![b'a'; FILE_MAX + 1]).is_err());
         // The deepest nesting that is allowed fits on the stack of a thread.
-        let most: String = (0..DEPTH_MAX - 1)
-            .map(|level| format!("{}a:\n", " ".repeat(level)))
-            .collect();
-        assert!(documents("f.yaml", most.as_bytes()).is_ok());
+        let most = |depth: usize| -> String {
+            (0..depth - 1)
+                .map(|level| format!("{}a:\n", " ".repeat(level)))
+                .collect()
+        };
+        assert!(documents("f.yaml", most(DEPTH_MAX).as_bytes()).is_ok());
+        assert!(tagged_documents("f.yaml", most(TAGGED_DEPTH_MAX).as_bytes()).is_ok());
+        let levels = TAGGED_DEPTH_MAX - 1;
+        let tags = format!("{}a{}", "!Sub [".repeat(levels), "]".repeat(levels));
+        assert!(tagged_documents("f.yaml", tags.as_bytes()).is_ok());
+        assert!(tagged_documents("f.yaml", "!Sub [".repeat(100_000).as_bytes()).is_err());
+        assert!(tagged_documents("f.yaml", aliases.as_bytes()).is_err());
     }
 }

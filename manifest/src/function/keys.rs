@@ -92,11 +92,11 @@ keys! {
         description: String = Text(TextKind::Any), example "Checks the disk";
         /// Labels, by which lists can be filtered.
         labels: BTreeMap<String, String> = Map(TextKind::Name, &Text(TextKind::Any)), example { team = "ops" };
-        /// Runtime, or one of its versions such as `python3.11`. Default: from the suffix, else from `#!`, else `[defaults] runtime`.
+        /// Runtime, or one of its versions such as `python3.11`. Default: `lambda` for an executable `bootstrap`, else from the suffix, else from `#!`, else `[defaults] runtime`.
         runtime = Text(TextKind::Name), example "python";
-        /// In directory form, the file that is run. Default: the one of `main.*`, `handler.*`, `index.*` that exists.
+        /// In directory form, the file that is run. Default: an executable `bootstrap`, else the one of `main.*`, `handler.*`, `index.*` that exists.
         entry = Text(TextKind::Relative), example "main.py";
-        /// The function that is called, as module.function; the module is the file without its suffix. Default: the one found in the code.
+        /// The function that is called, as module.function; the module is the file without its suffix. Default: the one found in the code. With the runtime `lambda` any text, `_HANDLER`.
         handler: Option<String> = Text(TextKind::Some), example "main.handler";
         /// Arguments of the script.
         args: Vec<String> = TEXTS, example ["-i", "test.txt"];

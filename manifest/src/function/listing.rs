@@ -11,7 +11,7 @@ use super::project;
 use crate::diagnostic::Diagnostic;
 use crate::warning::Warning;
 use fnd_wire::ids::{FunctionName, NameError};
-use fnd_wire::naming::is_foreign;
+use fnd_wire::naming::{BOOTSTRAP, is_foreign};
 use fnd_wire::plan::is_own;
 use std::collections::{BTreeMap, HashSet};
 
@@ -34,8 +34,8 @@ pub enum EntryKind {
     },
     /// A directory.
     Directory {
-        /// Whether the directory contains `function.toml`.
-        manifest: bool,
+        /// Whether it is a function, and no group: it has `function.toml`, or an executable `bootstrap`.
+        function: bool,
     },
     /// A FIFO, a socket, a device, or a dangling link.
     Other,
@@ -197,7 +197,7 @@ pub fn listing(
         let shown = String::from_utf8_lossy(&entry.name).into_owned();
         let form = forms::file(&entry.name, place.claims);
         match (entry.kind, form) {
-            (EntryKind::Directory { manifest }, _) => claimed.directory(&entry.name, shown, manifest),
+            (EntryKind::Directory { function }, _) => claimed.directory(&entry.name, shown, function),
             (EntryKind::Other, form) => claimed.other(&shown, &form),
             (EntryKind::File { executable }, FileForm::Program { name, bare }) => {
                 // A file whose name is not UTF-8 cannot be opened by its name here, so its first bytes are not checked.
@@ -205,7 +205,16 @@ pub fn listing(
                 let has_manifest = name.as_ref().is_ok_and(|name| stems.contains(name.as_bytes()));
                 let is_code = (executable && (unnameable || ask(&shown, Question::IsProgram)))
                     || (bare && (place.default_runtime || has_manifest));
-                if !is_code {
+                // The directory of an executable one is a function, and is not listed.
+                if shown == BOOTSTRAP && place.group.is_some() && !is_code {
+                    let message = "it is not executable, so its directory is a group of functions and no function";
+                    claimed.refuse(
+                        &shown,
+                        "not-executable",
+                        message,
+                        format!("chmod +x {}/{shown}", place.path),
+                    );
+                } else if !is_code {
                     claimed.listing.unclaimed.push(shown);
                 // In another encoding the name may be fine, so its author expects a function.
                 } else if unnameable {
@@ -260,10 +269,10 @@ impl ClaimedNames<'_> {
         }
     }
 
-    fn directory(&mut self, name: &[u8], shown: String, has_manifest: bool) {
+    fn directory(&mut self, name: &[u8], shown: String, is_function: bool) {
         match forms::directory(name) {
             None => {}
-            Some(name) if has_manifest => self.code(name, shown, true),
+            Some(name) if is_function => self.code(name, shown, true),
             Some(_) if self.place.group.is_some() => {
                 let help = "move it one directory up, or add `function.toml` if it is a function";
                 self.refuse(

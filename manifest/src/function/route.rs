@@ -56,6 +56,14 @@ words! {
         Ip = "ip",
     }
 
+    /// What a function gets of a request, and what its answer is.
+    pub enum HttpPayload {
+        /// The body, and the answer is what the function returns.
+        Data = "data",
+        /// The request as API Gateway's payload 2.0, and the answer may be an object with `statusCode`.
+        Lambda = "lambda",
+    }
+
     /// The source of an answer.
     pub enum Response {
         /// The result of the run.
@@ -97,6 +105,18 @@ pub(crate) const PLACE: TextGrammar = TextGrammar {
     holds: |text| RequestPlace::parse(text).is_some(),
     pattern: || "^(ip|(header|query|body)\\..+)$".to_owned(),
 };
+
+impl HttpPayload {
+    /// Returns the payload of a route from an fnd that did not have the key.
+    pub(crate) const fn before() -> Self {
+        Self::Data
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+pub(crate) fn is_data(payload: &HttpPayload) -> bool {
+    *payload == HttpPayload::Data
+}
 
 impl Scheme {
     /// Says whether the credential covers the body, so that the body must be read to check it.

@@ -3,7 +3,10 @@
 use super::SandboxKeys;
 use super::file::normal;
 use super::keys::FileTrigger;
+use crate::diagnostic::Diagnostic;
+use crate::schema::read::list;
 use crate::words;
+use fnd_wire::plan::CAPABILITIES;
 use fnd_wire::sandbox as wire;
 use std::path::Path;
 
@@ -84,7 +87,12 @@ impl SandboxKeys {
     /// Returns which system calls are allowed: those of this profile.
     #[must_use]
     pub fn calls(&self) -> Profile {
-        self.syscalls.unwrap_or(self.profile)
+        let calls = self.syscalls.unwrap_or(self.profile);
+        // Without a filter it could have every capability in a user namespace of its own.
+        match self.capabilities.is_empty() {
+            true => calls,
+            false => calls.min(Profile::Standard),
+        }
     }
 
     /// Returns the directories that the function sees, those that it watches included. For a function whose files do
@@ -122,6 +130,37 @@ impl SandboxKeys {
         // A directory of `read_only` to which `then` or `failed` moves files must be writable.
         read_only.retain(|path| !read_write.contains(path));
         shown
+    }
+}
+
+/// Capabilities with which a program can become root, whatever its sandbox is.
+const NEVER: [&str; 6] = [
+    "sys_admin",
+    "sys_module",
+    "sys_ptrace",
+    "setuid",
+    "setgid",
+    "dac_read_search",
+];
+
+/// Returns why no function can have a capability of this name; absent if a function can.
+pub(crate) fn refused_capability(name: &str) -> Option<Diagnostic> {
+    let known = CAPABILITIES.map(|(name, _)| name);
+    if known.contains(&name) {
+        return None;
+    }
+    let lower = name.to_ascii_lowercase();
+    let bare = lower.strip_prefix("cap_").unwrap_or(&lower);
+    let refused = |message: String, help: String| Some(Diagnostic::error("not-allowed", message).with_help(help));
+    if NEVER.contains(&bare) {
+        let message = format!("`{name}` is never given: with it, a function could become root");
+        refused(message, "remove it; what needs it stays a unit of systemd".to_owned())
+    } else if known.contains(&bare) {
+        let message = format!("the capability `{name}` is written `{bare}`");
+        refused(message, format!("write `{bare}`"))
+    } else {
+        let message = format!("`{name}` is no capability that a function can have");
+        refused(message, format!("possible are {}", list(&known)))
     }
 }
 
@@ -170,6 +209,25 @@ mod tests {
         assert_eq!(sandbox.shown(files, false).read_only, sandbox.read_only);
         assert_eq!(sandbox.shown(files, false).read_write, sandbox.read_write);
         (shown.read_only, shown.read_write)
+    }
+
+    #[test]
+    fn a_capability_that_no_function_has_is_refused_with_the_reason() {
+        for (name, said) in [
+            ("sys_admin", "`sys_admin` is never given"),
+            ("CAP_SETUID", "`CAP_SETUID` is never given"),
+            ("CAP_CHOWN", "is written `chown`"),
+            ("Kill", "is written `kill`"),
+            ("mknod", "is no capability that a function can have"),
+            ("chwon", "is no capability that a function can have"),
+        ] {
+            let problem = refused_capability(name).unwrap();
+            assert!(problem.message.contains(said), "{problem:?}");
+        }
+        for (name, _) in CAPABILITIES {
+            assert_eq!(refused_capability(name), None, "{name}");
+            assert!(!NEVER.contains(&name), "{name}");
+        }
     }
 
     #[test]

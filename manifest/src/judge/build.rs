@@ -122,6 +122,7 @@ impl Judge {
                 ..runtime.clone()
             }],
             cpus: self.cpus,
+            helper: self.helper.clone(),
         };
         let found = judge.function(&JudgeFunction {
             name: FunctionName::new(name).expect("a name"),

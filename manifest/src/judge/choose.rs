@@ -9,12 +9,31 @@ use crate::diagnostic::Diagnostic;
 use crate::function::detect;
 use crate::function::forms::is_program;
 use crate::resolve::FunctionProblems;
-use crate::runtime::shebang::Shebang;
+use crate::runtime::shebang::{Shebang, is_bash_for_sh};
 use crate::runtime::{DEFAULT, Runtime};
 use crate::schema::read::{list, nearest};
 use crate::schema::tree::TomlTable;
 use crate::warning::Warning;
+use fnd_wire::naming::BOOTSTRAP;
 use fnd_wire::plan::JudgedFile;
+
+/// The runtime of AWS Lambda's custom runtimes.
+pub(super) const LAMBDA: &str = "lambda";
+
+/// The names of AWS for the same.
+pub(super) const PROVIDED: [&str; 3] = ["provided", "provided.al2", "provided.al2023"];
+
+/// The machines of AWS Lambda, as an ELF header names them (`e_machine`), and as Rust does.
+const MACHINES: [(u16, &str); 2] = [(62, "x86_64"), (183, "aarch64")];
+
+/// The machine that fnd was built for.
+pub(super) const ARCH: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "aarch64") {
+    "aarch64"
+} else {
+    "of another kind"
+};
 
 /// The chosen runtime and interpreters.
 #[derive(Debug)]
@@ -38,12 +57,12 @@ pub(super) struct Choice<'a> {
 type NamedInterpreter<'a> = (&'a Runtime, Option<String>, Option<String>);
 
 impl Judge {
-    /// Returns the runtime of a file, from the first of these that names one: the manifest; the suffix or the `#!`
-    /// line; `exec` for what the kernel executes; `[defaults]`.
+    /// Returns the runtime of a file, from the first of these that names one: the manifest; `lambda` for a `bootstrap`
+    /// (`is_bootstrap`); the suffix or the `#!` line; `exec` for what the kernel executes; `[defaults]`.
     pub(super) fn choose(
         &self,
         own: &TomlTable,
-        file: &JudgedFile,
+        (file, is_bootstrap): (&JudgedFile, bool),
         report: &mut FunctionProblems<'_>,
     ) -> Option<Choice<'_>> {
         let shebang = Shebang::of(&file.bytes.0);
@@ -51,6 +70,8 @@ impl Judge {
         let by_suffix = self.by_suffix(file);
         let (runtime, version, unchecked) = if let Some(node) = own.get("runtime") {
             self.named(&node.value.text(), &node.at, report)?
+        } else if let Some(lambda) = self.lambda().filter(|_| is_bootstrap) {
+            (lambda, None, None)
         } else if let Some(by_suffix) = by_suffix {
             // The suffix names the language; a `#!` line of the same language only chooses among its interpreters.
             let other = shebang
@@ -77,11 +98,13 @@ impl Judge {
             report.in_file(&file.path, problem, help);
             return None;
         }
-        let executes_itself = runtime.run.command.first().is_some_and(|first| first == "{entry}");
+        let is_helped = runtime.is_helped();
+        let executes_itself = is_helped || runtime.program() == Some("{entry}");
         let marked = |line: &Shebang| line.carriage_return || file.bytes.0.starts_with(b"\xef");
         let mut choice = Choice {
             runtime,
             interpreters: match executes_itself {
+                true if is_helped => vec![self.helper.clone()],
                 true => Vec::new(),
                 false => runtime.candidates(version.as_deref()),
             },
@@ -97,12 +120,28 @@ impl Judge {
             let problem = Diagnostic::error("not-executable", message);
             report.in_file(&file.path, problem, format!("chmod +x {}", file.path));
         }
+        if let Some(machine) = other_machine(&file.bytes.0).filter(|_| is_helped) {
+            let message = format!("it is a program for `{machine}`, and this machine is `{ARCH}`");
+            let help = format!("build it for `{ARCH}`");
+            report.in_file(&file.path, Diagnostic::error("other-machine", message), help);
+        }
+        if is_helped && is_bash_for_sh(&file.bytes.0) {
+            let message =
+                "it is a script of bash, and its `#!` line names `sh`, which is another shell on Debian and Ubuntu";
+            let problem = Diagnostic::warning(Warning::Interpreter, message);
+            report.in_file(&file.path, problem, "write `#!/bin/bash` as the first line");
+        }
         // The kernel reads the line itself where it executes the file.
         if let Some(line) = shebang.filter(|_| !executes_itself) {
             let is_named = own.contains_key("runtime");
             ask(&mut choice, (file, line), is_named, report);
         }
         Some(choice)
+    }
+
+    /// Returns the runtime of AWS Lambda's custom runtimes, if fnd has it.
+    fn lambda(&self) -> Option<&Runtime> {
+        self.runtimes.iter().find(|runtime| runtime.summary.id == LAMBDA)
     }
 
     /// Returns the runtime that claims a file's suffix. A `.js` file with CommonJS goes to node, if node is known.
@@ -137,9 +176,17 @@ impl Judge {
             .filter_map(|runtime| Some((runtime, runtime.version_of(name)?)));
         let Some((runtime, version)) = found.next() else {
             let names: Vec<&str> = self.runtimes.iter().map(|runtime| &*runtime.summary.id).collect();
+            let plain = name.trim_end_matches(".x");
             let help = match nearest(name, &names) {
                 _ if names.is_empty() => {
                     "fnd found no runtimes at all: `fndctl doctor` says where it looked".to_owned()
+                }
+                _ if PROVIDED.contains(&name) => {
+                    format!("write `{LAMBDA}`: it runs the `{BOOTSTRAP}` of these runtimes of AWS")
+                }
+                // `nodejs20.x` of AWS
+                _ if self.runtimes.iter().any(|runtime| runtime.version_of(plain).is_some()) => {
+                    format!("write `{plain}`")
                 }
                 Some(near) => format!("did you mean `{near}`? known runtimes: {}", list(&names)),
                 None => format!("known runtimes: {}", list(&names)),
@@ -191,6 +238,16 @@ impl Choice<'_> {
         let help = format!("write `#!{first}`, or run the file as a script with `mode = \"script\"`");
         report.in_file(&file.path, Diagnostic::warning(Warning::Interpreter, message), help);
     }
+}
+
+/// Returns the machine that a program is for, if it is one of AWS Lambda's, and another one than this.
+fn other_machine(program: &[u8]) -> Option<&'static str> {
+    let [low, high] = *program.strip_prefix(b"\x7fELF")?.get(14..16)? else {
+        return None;
+    };
+    let found = u16::from_le_bytes([low, high]);
+    let (_, name) = MACHINES.into_iter().find(|(machine, _)| *machine == found)?;
+    Some(name).filter(|name| *name != ARCH)
 }
 
 /// Takes the interpreter of the `#!` line and its flags, or says why not. `is_named` says that the file's own manifest

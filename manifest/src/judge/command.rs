@@ -249,6 +249,7 @@ pub(super) fn interpreter_help(choice: &Choice<'_>) -> String {
     let last = choice.interpreters.last().map_or("", |path| base_name(path));
     // Of `python3.11` and `deno-2.7` the name without the version is the name of the package.
     match last.trim_end_matches(|c: char| c.is_ascii_digit() || ['.', '-'].contains(&c)) {
+        "fnd-helper" => "it is a part of fnd: install fnd again".to_owned(),
         id @ ("deno" | "node" | "nodejs") => {
             let id = id.trim_end_matches("js");
             format!(
@@ -324,7 +325,9 @@ fn handler_values(choice: &Choice<'_>, manifest: &Manifest) -> impl Iterator<Ite
     let file = base_name(&manifest.entry);
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
     // Without `handler` the shim finds the function by itself.
-    let named = manifest.handler.as_deref().and_then(|handler| handler.split_once('.'));
+    let named = manifest.handler.as_deref();
+    // A handler of AWS Lambda may have no dot. The shim joins the two with one.
+    let named = named.map(|handler| handler.split_once('.').unwrap_or((handler, "")));
     let (module, function) = named.unwrap_or((stem, ""));
     // As the manifest names it, even if the one interpreter of the runtime serves all versions.
     let version = choice.version.as_ref().or(choice.unchecked.as_ref());

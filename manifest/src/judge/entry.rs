@@ -1,11 +1,17 @@
 //! Finds the file of a function that runs.
 
 use super::Judge;
+use super::choose::{LAMBDA, PROVIDED};
 use crate::diagnostic::Diagnostic;
 use crate::schema::read::list;
 use crate::schema::source::Source;
 use crate::schema::tree::TomlTable;
+use crate::warning::Warning;
+use fnd_wire::naming::BOOTSTRAP;
 use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile};
+
+/// The file that AWS Lambda's console makes for Python.
+const AWS_PYTHON: &str = "lambda_function.py";
 
 /// The manifest in a directory or an archive.
 pub(super) const MANIFEST: &str = "function.toml";
@@ -31,9 +37,9 @@ impl Judge {
             }
             return function.files.first();
         }
+        let holder = function.form.word();
         if let Some(node) = own.get("entry") {
             let name = node.value.text();
-            let holder = function.form.word();
             let found = find(function, &name);
             if found.is_none() {
                 let names: Vec<&str> = function.files.iter().map(|file| file.path.as_str()).take(20).collect();
@@ -43,9 +49,30 @@ impl Judge {
             }
             return found;
         }
+        // `choose` refuses the names of AWS, with the one to write.
+        let is_lambda = own.get("runtime").map(|node| node.value.text());
+        let is_lambda = is_lambda.map(|name| name == LAMBDA || PROVIDED.contains(&&*name));
+        // One that is named and cannot be executed is an error, which `choose` reports.
+        let is_meant = |file: &&JudgedFile| is_lambda.unwrap_or_else(|| is_bootstrap(function, file));
+        if let Some(bootstrap) = find(function, BOOTSTRAP).filter(is_meant) {
+            return Some(bootstrap);
+        }
         let fetched = || function.files.iter().filter(|file| file.path != MANIFEST);
         if function.form == CodeLayout::Source && fetched().count() == 1 {
             return fetched().next(); // one file of a web server, whatever its name is
+        }
+        // Without a manifest a directory is a function only because of its `bootstrap`.
+        let is_bare = function.form == CodeLayout::Directory && function.manifest.is_none();
+        if is_bare || is_lambda == Some(true) {
+            let message = format!("the {holder} has no executable `{BOOTSTRAP}`, which runtime `{LAMBDA}` runs");
+            let help = format!("put it at the top of the {holder}, or name the program with `entry = \"...\"`");
+            let (message, help) = in_folder(function).unwrap_or((message, help));
+            let problem = Diagnostic::error("no-entry", message);
+            problems.push(match (own.get("runtime"), source) {
+                (Some(node), Some(source)) => problem.at(source, node.at.value.clone()).with_help(help),
+                _ => problem.with_help(help),
+            });
+            return None;
         }
         let claims = self.claims();
         // The module of `handler` names the file, as in Kubeless.
@@ -58,30 +85,76 @@ impl Judge {
                 is_candidate(&file.path, module) && (claims.split(&file.path).is_some() || file.mode & 0o111 != 0)
             })
             .collect();
-        let (message, named) = match candidates.as_slice() {
+        let nested = in_folder(function);
+        let by_name = |name: &str| format!("name the file with `entry = \"{name}\"`");
+        let (message, help) = match candidates.as_slice() {
             [one] => return Some(one),
+            [] if find(function, BOOTSTRAP).is_some_and(|file| file.mode & 0o111 == 0) => {
+                let message = format!("no file to run: `{BOOTSTRAP}` is not executable");
+                let again = match &function.form {
+                    CodeLayout::Archive(path) if path.ends_with(".zip") => {
+                        ", and pack it again, on Linux or macOS: a zip of Windows says it of no file"
+                    }
+                    CodeLayout::Archive(_)
+                    | CodeLayout::Directory
+                    | CodeLayout::File
+                    | CodeLayout::Source
+                    | CodeLayout::Foreign(_) => "",
+                };
+                (message, format!("chmod +x {BOOTSTRAP}{again}"))
+            }
+            [] if nested.is_some() => nested.unwrap_or_default(),
+            [] if module.is_none() && find(function, AWS_PYTHON).is_some() => {
+                let message = format!("no file to run: `{AWS_PYTHON}` has a name of AWS Lambda's console");
+                let help = "name its function, `handler = \"lambda_function.lambda_handler\"` (`fndctl deploy` has `--handler` for it); \
+                            the payload is `event[\"data\"]`";
+                (message, help.to_owned())
+            }
             [] => {
                 let expected = match module {
                     Some(module) => format!("`{module}.*`, the module of `handler`,"),
                     None => "one of `main.*`, `handler.*`, `index.*`".to_owned(),
                 };
                 let message = format!("no file to run: expected {expected} with a known suffix, or an executable file");
-                (message, "...")
+                (message, by_name("..."))
             }
             several @ [first, ..] => {
                 let names: Vec<&str> = several.iter().map(|file| file.path.as_str()).collect();
                 let message = format!("more than one file could be run: {}", list(&names));
-                (message, first.path.as_str())
+                (message, by_name(&first.path))
             }
         };
         let problem = Diagnostic::error("no-entry", message);
-        let problem = problem.with_help(format!("name the file with `entry = \"{named}\"`"));
+        let problem = problem.with_help(help);
         problems.push(match source {
             Some(source) => problem.in_file(&source.file),
             None => problem,
         });
         None
     }
+
+    /// Returns the warning about a directory that is one function because of its `bootstrap`, and looks like a group: it has code
+    /// with a manifest of the same name beside it.
+    pub(super) fn looks_like_a_group(&self, function: &JudgeFunction) -> Option<Diagnostic> {
+        if function.form != CodeLayout::Directory || function.manifest.is_some() {
+            return None;
+        }
+        let claims = self.claims();
+        let is_code = |path: &&str| !path.contains('/') && (claims.split(path).is_some() || *path == BOOTSTRAP);
+        let mut code = function.files.iter().map(|file| &*file.path).filter(is_code);
+        let found = code.find_map(|path| find(function, &format!("{}.toml", path.split('.').next()?)));
+        let manifest = &found?.path;
+        let message = format!(
+            "`{manifest}` is no manifest here: with an executable `{BOOTSTRAP}`, the directory is one function and no group"
+        );
+        let help = format!("if it is a group, rename `{BOOTSTRAP}`; else add a `{MANIFEST}`, which may be empty");
+        Some(Diagnostic::warning(Warning::Pointless, message).with_help(help))
+    }
+}
+
+/// Says whether a file makes its function one of the runtime `lambda`, if no manifest names another runtime.
+pub(super) fn is_bootstrap(function: &JudgeFunction, file: &JudgedFile) -> bool {
+    function.form.is_tree() && file.path == BOOTSTRAP && file.mode & 0o111 != 0
 }
 
 /// Says whether a file can be the entry without being named: the module's file, else `main.*`, `handler.*` or
@@ -89,6 +162,29 @@ impl Judge {
 fn is_candidate(path: &str, module: Option<&str>) -> bool {
     let stem = path.split('.').next().unwrap_or_default();
     module.map_or_else(|| ["main", "handler", "index"].contains(&stem), |module| module == stem)
+}
+
+/// Returns the problem of a `bootstrap` in a folder, and what to do: in most cases the folder was packed, and not its content.
+fn in_folder(function: &JudgeFunction) -> Option<(String, String)> {
+    let mut paths = function.files.iter().map(|file| file.path.as_str());
+    if find(function, BOOTSTRAP).is_some() {
+        return None;
+    }
+    let path = paths.find(|path| base_name(path) == BOOTSTRAP)?;
+    let (folder, _) = path.rsplit_once('/')?;
+    let holder = function.form.word();
+    let message = format!("`{path}` is inside a folder, and `{BOOTSTRAP}` must be at the top of the {holder}");
+    let help = match &function.form {
+        CodeLayout::Archive(archive) if archive.ends_with(".zip") => {
+            let up = "../".repeat(folder.split('/').count());
+            format!(
+                "pack the content of the folder: `cd {folder} && zip -r {up}{} .`",
+                base_name(archive)
+            )
+        }
+        _ => format!("use the content of `{folder}`, without the folder around it"),
+    };
+    Some((message, help))
 }
 
 /// Returns module and function of `handler = "module.function"`; nothing for other forms.

@@ -1,7 +1,7 @@
 //! Judges one function.
 
 use super::choose::Choice;
-use super::entry::{path_in, shown, two_manifests};
+use super::entry::{is_bootstrap, path_in, shown, two_manifests};
 use super::input::read_input;
 use super::sibling_files::read_schemas;
 use super::source::push_route;
@@ -13,7 +13,9 @@ use crate::resolve::{FunctionProblems, ResolvedSubject, manifest, without_runtim
 use crate::schema::read::read;
 use crate::schema::source::Source;
 use crate::schema::tree::{TomlTable, find};
-use fnd_wire::plan::{CodeLayout, JudgeFunction, JudgedFile, Limits, Plan, PlanText, PlannedBuild, RunMode, User};
+use fnd_wire::plan::{
+    CodeLayout, JudgeFunction, JudgedFile, Limits, Plan, PlanText, PlannedBuild, RunMode, User, with_capabilities,
+};
 use std::time::Duration;
 
 /// The result of judging a function.
@@ -157,7 +159,8 @@ impl Judge {
         // Before the first `?`, so that its problems are reported together with those that end the function here.
         let trusted = is_trusted(function);
         let env_file = self.env_file(function, own, report);
-        let mut choice = self.choose(own, &file, report)?;
+        let mut choice = self.choose(own, (&file, is_bootstrap(function, entry)), report)?;
+        report.problems.extend(self.looks_like_a_group(function));
         // Where the runtime installs packages, the block of PEP 723 is read as their list.
         if choice.runtime.build().is_none() && own.is_empty() && function.manifest.is_none() {
             let warning = inline::script_metadata(&file.path, &file.bytes.0);
@@ -183,7 +186,12 @@ impl Judge {
         if let Some(name) = manifest.build.secrets.first().filter(|_| !trusted) {
             let message = format!("only functions whose code and manifest belong to root may name a secret (`{name}`)");
             let at = find(own, "build.secrets").map(|node| &node.at);
-            report.error(at, "not-trusted", message, "let root own the files (`chown root:root`)");
+            report.error(
+                at,
+                "not-trusted",
+                message,
+                "let root own the files (`chown root:root`; for an upload, ask root)",
+            );
         }
         let dependencies = match choice.runtime.compile {
             Some(_) => {
@@ -261,7 +269,7 @@ fn plan(function: &JudgeFunction, choice: &Choice<'_>, manifest: &Manifest, (arg
         entry: manifest.entry.clone(),
         unix_text: choice.unix_text,
         user: manifest.sandbox.user.clone().map_or(User::Own, User::Named),
-        groups: manifest.sandbox.groups.clone(),
+        groups: with_capabilities(&manifest.sandbox.groups, &manifest.sandbox.capabilities),
         limits: Limits {
             timeout_ms: limits.timeout.map(ms),
             grace_ms: ms(limits.grace),

@@ -40,8 +40,8 @@ use crate::diagnostic::Diagnostic;
 use crate::function::forms::Claims;
 use crate::function::{Manifest, credentials};
 use crate::runtime::{self, Runtime, RuntimeSummary};
-use crate::settings::Settings;
 use crate::settings::resolve::{Configuration, configuration, configuration_on};
+use crate::settings::{Settings, UserSettings};
 use crate::warning::Warning;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -49,7 +49,7 @@ use fnd_wire::form::Bytes;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::plan::{
     FunctionJudgment, FunctionVerdict, JudgeFunction, JudgeReply, JudgeRequest, JudgeSettings, JudgedFile, Policy,
-    SettingsJudgment, SettingsVerdict,
+    SettingsJudgment, SettingsVerdict, is_as_root, with_capabilities,
 };
 use serde::{Deserialize, Serialize};
 
@@ -134,7 +134,12 @@ pub struct Judge {
     runtimes: Vec<Runtime>,
     /// CPUs of the machine for which configurations are judged.
     cpus: usize,
+    /// Path of `fnd-helper`, for runtimes whose functions it serves.
+    helper: String,
 }
+
+/// The path of `fnd-helper` in an installation.
+pub const HELPER: &str = "/usr/libexec/fnd/fnd-helper";
 
 impl Default for Judge {
     fn default() -> Self {
@@ -160,7 +165,15 @@ impl Judge {
             configuration,
             runtimes: Vec::new(),
             cpus: usize::MAX,
+            helper: HELPER.to_owned(),
         }
+    }
+
+    /// Returns the judge for an installation with `fnd-helper` at this path.
+    #[must_use]
+    pub fn with_helper(mut self, path: String) -> Self {
+        self.helper = path;
+        self
     }
 
     /// Returns the judge for a machine with `cpus` CPUs. Without this, a configuration is judged for any machine.
@@ -271,9 +284,10 @@ impl Judge {
             diagnostics.push(Diagnostic::warning(Warning::UnknownRuntime, message).with_help(help));
         }
         let settings = configuration.settings.clone();
+        diagnostics.extend(without_root(&settings.users));
         let policy = Policy {
             uid_range: settings.users.range,
-            allow_users: settings.users.allow.clone(),
+            allow_users: with_capabilities(&settings.users.allow, &settings.users.capabilities),
             allow_root: settings.users.allow_root,
             best_effort_limits: settings.best_effort_limits,
             memory: settings.node.memory,
@@ -305,6 +319,19 @@ impl Judge {
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
     }
+}
+
+/// Returns the warning about capabilities that no function gets, because they need `allow_root`.
+fn without_root(users: &UserSettings) -> Option<Diagnostic> {
+    let names = users.capabilities.iter().map(String::as_str);
+    let names: Vec<&str> = names.filter(|name| is_as_root(name)).collect();
+    if users.allow_root || names.is_empty() {
+        return None;
+    }
+    let names = crate::schema::read::list(&names);
+    let message = format!("`[users] capabilities`: no function gets {names}, which makes it as good as root");
+    let help = "set `allow_root = true` in `[users]` of `fnd.toml`, or remove it from the list";
+    Some(Diagnostic::warning(Warning::Pointless, message).with_help(help))
 }
 
 /// Returns a file for the judge. Its owner is not known, so it counts as root's.

@@ -10,7 +10,7 @@ use crate::resolve::FunctionProblems;
 use crate::runtime::RuntimePhase;
 use crate::schema::read::list;
 use crate::schema::source::Source;
-use crate::schema::tree::{TomlTable, find};
+use crate::schema::tree::{TomlNode, TomlTable, find};
 use crate::warning::Warning;
 use fnd_wire::plan::JudgedFile;
 use fnd_wire::units::counted;
@@ -25,16 +25,20 @@ impl Judge {
         file: &JudgedFile,
         report: &mut FunctionProblems<'_>,
     ) -> Option<Mods<'c>> {
-        let run = &choice.runtime.run;
         let written = |key: &str| own.get(key).or_else(|| self.configuration.defaults.get(key));
         let mode = written("mode").filter(|node| node.value.text() != "auto");
         let named = written("handler");
-        if let Some(node) = named.filter(|node| handler_parts(&node.value.text()).is_none()) {
+        // To a runtime of AWS Lambda it is any text, `_HANDLER`.
+        let is_wrong = |node: &&TomlNode| !choice.runtime.is_helped() && handler_parts(&node.value.text()).is_none();
+        if let Some(node) = named.filter(is_wrong) {
             let message = format!("`handler`: expected module.function, found `{}`", node.value.text());
             let help =
                 "write the file's name without its suffix, a dot, and the name of the function in it: `main.handler`";
             report.error(Some(&node.at), "bad-value", message, help);
         }
+        let Some(run) = &choice.runtime.run else {
+            return only_handlers(choice, own, report);
+        };
         if let Some(mode) = mode {
             let says_so = "the manifest says so".to_owned();
             if mode.value.text() == "handler" {
@@ -47,7 +51,7 @@ impl Judge {
                 report.impossible(Some(&node.at), message, "remove one of the two");
             }
             if word == "http" {
-                return Some(served(choice, file, own, says_so));
+                return Some(served((choice, run), file, own, says_so));
             }
             let mode = if word == "service" { Mode::Service } else { Mode::Script };
             return Some((mode, says_so, run));
@@ -60,7 +64,7 @@ impl Judge {
             }
             let reason = format!("the manifest has `[{table}]`");
             return Some(match table {
-                "http_server" => served(choice, file, own, reason),
+                "http_server" => served((choice, run), file, own, reason),
                 _ => (Mode::Service, reason, run),
             });
         }
@@ -117,15 +121,35 @@ impl Judge {
 type Mods<'c> = (Mode, String, &'c RuntimePhase);
 
 /// Returns HTTP mode: for a program that serves HTTP itself, or for a module that its runtime serves.
-fn served<'c>(choice: &Choice<'c>, file: &JudgedFile, own: &TomlTable, reason: String) -> Mods<'c> {
+fn served<'c>(
+    (choice, run): (&Choice<'c>, &'c RuntimePhase),
+    file: &JudgedFile,
+    own: &TomlTable,
+    reason: String,
+) -> Mods<'c> {
     let runtime = choice.runtime;
     let module = detect::handler(&runtime.summary.id, &file.bytes.0).is_some_and(|found| found.http);
     // With a command of its own, another program serves, and the runtime has no module to load.
     let own_command = find(own, "http_server.command").is_some();
     match &runtime.serve {
         Some(serve) if module && !own_command => (Mode::Http, reason, serve),
-        _ => (Mode::Http, reason, &runtime.run),
+        _ => (Mode::Http, reason, run),
     }
+}
+
+/// Returns handler mode of a runtime that has no other one, or reports what asks for another.
+fn only_handlers<'c>(choice: &Choice<'c>, own: &TomlTable, report: &mut FunctionProblems<'_>) -> Option<Mods<'c>> {
+    let id = &choice.runtime.summary.id;
+    let is_other = |mode: &&TomlNode| !["auto", "handler"].contains(&mode.value.text().as_str());
+    let table = || ["http_server", "service"].into_iter().find_map(|table| own.get(table));
+    if let Some(node) = own.get("mode").filter(is_other).or_else(table) {
+        let message = format!("runtime `{id}` has only handlers");
+        let help = "remove it, or write `runtime = \"exec\"` to execute the file itself";
+        report.impossible(Some(&node.at), message, help);
+        return None;
+    }
+    let handle = choice.runtime.handle.as_ref()?;
+    Some((Mode::Handler, format!("runtime `{id}` has only handlers"), handle))
 }
 
 const AS_SCRIPT: &str = "set `mode = \"script\"` to run it as a script";

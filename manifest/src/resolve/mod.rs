@@ -125,6 +125,7 @@ pub fn manifest(
         report.impossible(Some(&node.at), message, "remove it");
     }
     input::check(&mut manifest, own, subject.mode, report);
+    routes::settle(&mut manifest.http, own, &subject);
     routes::check(&manifest.http, own, &subject, report);
     release::check(&manifest.release, own, &subject, report);
     events::check(&manifest.event, own, subject.mode, report);
@@ -135,6 +136,9 @@ pub fn manifest(
     files::check(&manifest.file, own, (subject.mode, subject.path), report);
     manifest.http_server = server::http_server(pick, own, (&subject, &manifest.pool), report);
     sandboxes::settle(&mut manifest, (pick, own), configuration, subject.trusted, report);
+    if subject.runtime.is_helped() {
+        sandboxes::check_helped(&manifest, pick, report);
+    }
     environment::check_build(pick, &manifest.build.env, report);
     settle_build(&mut manifest.build, own, (configuration, subject.runtime), report);
     manifest.permissions = permissions(&manifest.permissions, own, subject.runtime, report);

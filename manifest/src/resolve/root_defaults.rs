@@ -10,10 +10,11 @@ use crate::settings::resolve::Configuration;
 use crate::function::sandbox::{Processes, Profile};
 
 /// Keys that only functions of root may have, whatever their values are. An empty value gives nothing.
-const FOR_ROOT: [&str; 9] = [
+const FOR_ROOT: [&str; 10] = [
     "access",
     "bindings",
     "build.secrets",
+    "sandbox.capabilities",
     "sandbox.devices",
     "sandbox.groups",
     "sandbox.read_only",

@@ -3,12 +3,23 @@
 use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::function::Mode;
 use crate::function::keys::HttpRoute;
-use crate::function::route::{Per, Response};
-use crate::schema::tree::{TomlTable, TomlValue, entries, place};
+use crate::function::route::{HttpPayload, Per, Response};
+use crate::schema::tree::{TomlNode, TomlTable, TomlValue, entries, place};
 use std::collections::BTreeMap;
 
 /// The path that answers whether fnd serves.
 const HEALTH: &str = "/healthz";
+
+/// Gives the routes of AWS Lambda's programs its payload, where they do not say which one.
+pub(super) fn settle(routes: &mut [HttpRoute], own: &TomlTable, subject: &ResolvedSubject<'_>) {
+    let says = |node: &TomlNode| node.value.as_table().is_some_and(|table| table.contains_key("payload"));
+    let written = entries(own, "http");
+    for (number, route) in routes.iter_mut().enumerate() {
+        if subject.runtime.is_helped() && !written.get(number).is_some_and(says) {
+            route.payload = HttpPayload::Lambda;
+        }
+    }
+}
 
 /// Reports what is wrong with the routes; `own` is the manifest in which they are written.
 pub(super) fn check(
@@ -46,13 +57,20 @@ pub(super) fn check(
             let secret = &credential.secret;
             let message =
                 format!("only functions whose code and manifest belong to root may name a secret (`{secret}`)");
-            let help = "let root own the files (`chown root:root`)";
+            let help = "let root own the files (`chown root:root`; for an upload, ask root)";
             wrong("auth", "not-trusted", message, help);
         }
         if route.response == Response::Cgi && subject.mode != Mode::Script {
             let mode = subject.mode.as_str();
             let message = format!("`response = \"cgi\"` is for scripts, and this function has the mode `{mode}`");
             wrong("response", impossible, message, "remove it");
+        }
+        if route.payload == HttpPayload::Lambda && subject.mode != Mode::Handler {
+            let mode = subject.mode.as_str();
+            let message = format!(
+                "`payload = \"lambda\"` is for handlers, whose result is an object with `statusCode`, and this function has the mode `{mode}`"
+            );
+            wrong("payload", impossible, message, "remove it");
         }
         if route.strip && subject.mode != Mode::Http {
             let message = "`strip` is for programs that serve HTTP themselves (`mode = \"http\"`)".to_owned();

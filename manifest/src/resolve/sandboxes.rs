@@ -4,13 +4,14 @@ use super::subject::FunctionProblems;
 use super::widening;
 use crate::diagnostic::Diagnostic;
 use crate::function::network::Network;
-use crate::function::sandbox::{Profile, is_within};
+use crate::function::sandbox::{Profile, is_within, refused_capability};
 use crate::function::{Listen, Manifest, SandboxKeys};
 use crate::schema::pick::Pick;
 use crate::schema::tree::{TomlNode, TomlPosition, TomlTable, TomlValue, find};
 use crate::settings::resolve::Configuration;
 use crate::settings::{Missing, UserSettings};
 use crate::warning::Warning;
+use fnd_wire::plan::is_as_root;
 use fnd_wire::sandbox::PATHS_MAX;
 
 /// Settles the sandbox of a manifest, whose other keys are settled already, and reports its problems. `own` is the
@@ -38,6 +39,7 @@ pub(super) fn settle(
     }
     sandbox.asked = asked(sandbox, own, configuration.settings.sandbox.missing);
     check_users(sandbox, pick, &configuration.settings.users, report);
+    check_capabilities(sandbox, pick, &configuration.settings.users, report);
     check_counts(manifest, pick, trusted, report);
     check_paths(manifest, pick, report);
     check_network(manifest, pick, report);
@@ -52,9 +54,10 @@ fn asked(sandbox: &SandboxKeys, own: &TomlTable, missing: Missing) -> Vec<String
     let refuses = missing == Missing::Refuse;
     let is_written = |key: &str| find(own, &format!("sandbox.{key}")).is_some();
     let walls = sandbox.profile != Profile::Off;
-    // The author of a profile relies on all of its layers. If only the default names it, the machine's administrator
-    // decides.
-    let profile = walls && (is_written("profile") || refuses);
+    let capable = !sandbox.capabilities.is_empty();
+    // The author of a profile relies on all of its layers, and a capability is given for what they show. If only the
+    // default names the profile, the machine's administrator decides.
+    let profile = walls && (is_written("profile") || refuses || capable);
     let shows = |key: &str, paths: &[String]| is_written(key) && !paths.is_empty();
     let shown = [
         ("hide", &sandbox.hide),
@@ -62,7 +65,7 @@ fn asked(sandbox: &SandboxKeys, own: &TomlTable, missing: Missing) -> Vec<String
         ("devices", &sandbox.devices),
     ];
     let mounts = walls && shown.iter().any(|(key, paths)| shows(key, paths));
-    let calls = profile || is_written("syscalls") || refuses;
+    let calls = profile || is_written("syscalls") || refuses || capable;
     let network = sandbox.network != Network::Host && (is_written("network") || refuses);
     let connect = matches!(sandbox.network, Network::Connect(_));
     let layers = [
@@ -110,6 +113,41 @@ fn check_users(sandbox: &SandboxKeys, pick: Pick<'_>, users: &UserSettings, repo
             let message = format!("the {what} `{name}` is not allowed for functions");
             report.error(at, "not-allowed", message, help);
         }
+    }
+}
+
+fn check_capabilities(sandbox: &SandboxKeys, pick: Pick<'_>, users: &UserSettings, report: &mut FunctionProblems<'_>) {
+    for (number, name) in sandbox.capabilities.iter().enumerate() {
+        if let Some(problem) = refused_capability(name).or_else(|| withheld_capability(name, users)) {
+            report.add(item(pick, "capabilities", number), problem);
+        }
+    }
+    if !sandbox.capabilities.is_empty() && sandbox.syscalls == Some(Profile::Off) {
+        let message = "a function with `sandbox.capabilities` always has a filter of system calls";
+        let help = "remove `syscalls`, or write `syscalls = \"standard\"`";
+        report.impossible(pick.at("sandbox.syscalls"), message, help);
+    }
+    let evades = |name: &&String| ["net_admin", "net_raw"].contains(&name.as_str());
+    if let (Network::Connect(_), Some(name)) = (&sandbox.network, sandbox.capabilities.iter().find(evades)) {
+        let message = format!("with the capability `{name}`, `connect:` would close no port");
+        report.impossible(pick.at("sandbox.network"), message, "remove one of them");
+    }
+}
+
+/// Returns why the configuration gives no function this capability; absent if it does.
+fn withheld_capability(name: &str, users: &UserSettings) -> Option<Diagnostic> {
+    let refused = |message: String, help: String| Some(Diagnostic::error("not-allowed", message).with_help(help));
+    if !users.capabilities.iter().any(|allowed| allowed == name) {
+        let message = format!("the capability `{name}` is not allowed for functions");
+        refused(
+            message,
+            format!("add `{name}` to `capabilities` in `[users]` of `fnd.toml`"),
+        )
+    } else if is_as_root(name) && !users.allow_root {
+        let message = format!("a function with the capability `{name}` is as good as root");
+        refused(message, "set `allow_root = true` in `[users]` of `fnd.toml`".to_owned())
+    } else {
+        None
     }
 }
 
@@ -199,6 +237,15 @@ fn check_network(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProbl
         node.value.text()
     );
     report.impossible(Some(&node.at), message, help);
+}
+
+/// Refuses networks in which a program of AWS Lambda cannot ask for its calls.
+pub(super) fn check_helped(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProblems<'_>) {
+    let closes = matches!(manifest.sandbox.network, Network::None | Network::Connect(_));
+    if let Some(node) = pick.written("sandbox.network").filter(|_| closes) {
+        let message = "this `sandbox.network` closes the port of `127.0.0.1` at which the program asks for its calls";
+        report.impossible(Some(&node.at), message, "write `network = \"loopback\"`, or remove it");
+    }
 }
 
 /// Warns of keys that the function's own manifest sets although its profile hides nothing.

@@ -52,7 +52,12 @@ pub(super) fn settle(
         // Otherwise everybody who may save or upload a function could read every secret.
         if count > 0 && !trusted {
             let message = format!("`{key}` is only for functions whose code and manifest belong to root");
-            report.error(at, "not-allowed", message, "run `chown root` for code and manifest");
+            report.error(
+                at,
+                "not-allowed",
+                message,
+                "run `chown root` for code and manifest; for an upload, ask root",
+            );
         }
     }
 }

@@ -33,6 +33,7 @@ fn wider(sandbox: &SandboxKeys, configuration: &Configuration) -> Vec<&'static s
         ("read_only", !sandbox.read_only.is_empty()),
         ("read_write", !sandbox.read_write.is_empty()),
         ("devices", !sandbox.devices.is_empty()),
+        ("capabilities", !sandbox.capabilities.is_empty()),
         // These two only matter where `[defaults]` has them.
         ("network", !default.network.contains(&sandbox.network)),
         ("hide", default.hide.iter().any(|path| !is_within(path, &sandbox.hide))),
@@ -56,7 +57,7 @@ fn check_access(manifest: &Manifest, pick: Pick<'_>, report: &mut FunctionProble
     }
 }
 
-const HELP: &str = "let root own the files (`chown root:root`), or remove the setting";
+const HELP: &str = "let root own the files (`chown root:root`; for an upload, ask root), or remove the setting";
 
 fn check_keys(sandbox: &SandboxKeys, pick: Pick<'_>, configuration: &Configuration, report: &mut FunctionProblems<'_>) {
     for key in wider(sandbox, configuration) {
@@ -98,7 +99,8 @@ fn check_files(manifest: &Manifest, own: &TomlTable, report: &mut FunctionProble
             let message = format!(
                 "the sandbox hides {hidden}: only functions whose code and manifest belong to root may watch it"
             );
-            let help = "let root own the files (`chown root:root`), or watch another directory";
+            let help =
+                "let root own the files (`chown root:root`; for an upload, ask root), or watch another directory";
             report.error(place(node, "path"), "not-trusted", message, help);
         // With the profile `off` no place is read-only: the modes of the files alone decide.
         } else if file.acts() && sandbox.profile != Profile::Off {

@@ -88,8 +88,8 @@ keys! {
         compile: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Checks the syntax of `{entry}`, and runs nothing of it: for scripts, services and programs that serve HTTP. Exit code 0: it is good; 75, 126 or 127, or a signal: it could not be checked; any other: it is wrong, and the output says where.
         check: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
-        /// Runs an attempt of a script.
-        run: RuntimePhase = Table(RuntimePhase::KEYS);
+        /// Runs an attempt of a script. Without it the runtime has only handlers.
+        run: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Starts a worker of a handler, which uses the worker protocol. Without it the runtime has no handlers.
         handle: Option<RuntimePhase> = Table(RuntimePhase::KEYS);
         /// Starts a worker of a module with `export default { fetch }`, which serves HTTP. Without it the runtime has none.
@@ -101,7 +101,7 @@ keys! {
     /// A command with its environment.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct RuntimePhase {
-        /// Command line; begins with `{interpreter}`, with `{entry}` if there is no interpreter, or with `{program}` if it is compiled.
+        /// Command line; begins with `{interpreter}`, with `{entry}` if there is no interpreter, with `{program}` if it is compiled, or in `[phases.handle]` with `{helper}`, fnd's own program for the functions of AWS Lambda.
         command: Vec<String> = TEXTS, example ["{interpreter}", "{entry}", "{args}"], required true;
         /// Environment.
         env: BTreeMap<String, String> = Map(TextKind::Variable, &Text(TextKind::Any)), example { PYTHONUNBUFFERED = "1" };

@@ -77,8 +77,8 @@ pub struct Runtime {
     pub interpreters: Vec<String>,
     /// Base names that a `#!` line may use for it, `python3`; digits and dots may follow.
     pub names: Vec<String>,
-    /// Starts an attempt of a script.
-    pub run: RuntimePhase,
+    /// Starts an attempt of a script; absent: the runtime has only handlers.
+    pub run: Option<RuntimePhase>,
     /// Starts a worker of a handler; absent: the runtime has no handlers.
     pub handle: Option<RuntimePhase>,
     /// Starts a worker of a module that only answers requests (`export default { fetch }`); absent: the runtime has no
@@ -114,7 +114,23 @@ pub struct Runtime {
     pub pids_floor: u32,
 }
 
+/// The first item of a command that `fnd-helper` executes.
+pub(crate) const HELPER: &str = "{helper}";
+
 impl Runtime {
+    /// Returns the first item of its commands, which is the same in all phases that start functions.
+    #[must_use]
+    pub fn program(&self) -> Option<&str> {
+        let phase = self.run.as_ref().or(self.handle.as_ref())?;
+        phase.command.first().map(String::as_str)
+    }
+
+    /// Says whether `fnd-helper` serves its functions, which it executes as they are.
+    #[must_use]
+    pub fn is_helped(&self) -> bool {
+        self.program() == Some(HELPER)
+    }
+
     /// Returns the phase that makes the tree of dependencies.
     #[must_use]
     pub fn build(&self) -> Option<&RuntimePhase> {
@@ -126,10 +142,9 @@ impl Runtime {
     #[must_use]
     pub fn phase(&self, mode: Mode) -> Option<&RuntimePhase> {
         match mode {
-            Mode::Script => Some(&self.run),
             Mode::Handler => self.handle.as_ref(),
             // A service starts like a script. So does a program that serves HTTP, unless its runtime does the serving.
-            Mode::Http | Mode::Service => Some(&self.run),
+            Mode::Script | Mode::Http | Mode::Service => self.run.as_ref(),
         }
     }
 

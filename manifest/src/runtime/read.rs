@@ -1,7 +1,7 @@
 //! Reads `runtime.toml`.
 
 use super::keys::{Description, SCHEMA, TextForm, VersionKeys};
-use super::{DEFAULT, Runtime, RuntimeSummary, RuntimeVersion, rank};
+use super::{DEFAULT, HELPER, Runtime, RuntimeSummary, RuntimeVersion, rank};
 use crate::diagnostic::Diagnostic;
 use crate::schema::read::read;
 use crate::schema::source::Source;
@@ -29,6 +29,10 @@ const TEMPLATES: &[&str] = &[
     "deps",
 ];
 
+/// The command of scripts.
+const RUN: &str = "phases.run.command";
+/// The command of handlers.
+const HANDLE: &str = "phases.handle.command";
 /// The command of checks.
 const CHECK: &str = "phases.check.command";
 
@@ -58,21 +62,31 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
     let bad =
         |node: &TomlNode, message: String| Diagnostic::error("bad-value", message).at(source, node.at.value.clone());
     let first = |path: &str| pick.get::<Vec<String>>(path).into_iter().next();
-    match pick.written("phases.run.command") {
+    let start = if pick.written(RUN).is_none() && pick.written(HANDLE).is_some() {
+        HANDLE
+    } else {
+        RUN
+    };
+    match pick.written(start) {
         None => {
             problems.push(Diagnostic::error("missing-key", "`[phases.run] command` is missing").in_file(&source.file));
         }
         Some(node) => {
-            let first = first("phases.run.command");
             let compiled = pick.written("phases.compile").is_some();
-            let message = match first.as_deref() {
+            let message = match first(start).as_deref() {
                 Some("{program}") if compiled => None,
                 _ if compiled => Some("expected `{program}` as the first item, which `[phases.compile]` makes"),
                 Some("{interpreter}" | "{entry}") => None,
+                Some(HELPER) if start == HANDLE => None,
                 _ => Some("expected `{interpreter}` or `{entry}` as the first item"),
             };
-            problems.extend(message.map(|message| bad(node, format!("`phases.run.command`: {message}"))));
+            problems.extend(message.map(|message| bad(node, format!("`{start}`: {message}"))));
         }
+    }
+    let helped = first(start).as_deref() == Some(HELPER);
+    if let Some(node) = pick.written("interpreters").filter(|_| helped) {
+        let message = format!("`interpreters` has no effect beside `{HELPER}`");
+        problems.push(bad(node, message));
     }
     if let Some(node) = pick.written("suffixes") {
         let mut suffixes = pick.get::<Vec<String>>("suffixes").into_iter();
@@ -92,11 +106,11 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         };
         problems.extend(message.map(|message| bad(node, format!("`min_version`: {message}"))));
     }
-    for path in ["phases.handle.command", "phases.serve.command"] {
+    for path in [HANDLE, "phases.serve.command"] {
         let Some(node) = pick.written(path) else { continue };
         // The interpreter, and whether the entry must be executable, are decided once for all phases.
-        if first(path) != first("phases.run.command") {
-            let message = format!("`{path}`: expected the first item of `phases.run.command`");
+        if first(path) != first(start) {
+            let message = format!("`{path}`: expected the first item of `{start}`");
             problems.push(bad(node, message));
         }
         let shim = pick.written("shim").is_some();
@@ -131,9 +145,9 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         "dependencies.env",
         "dependencies.args",
         "dependencies.args_without",
-        "phases.run.command",
+        RUN,
         "phases.run.env",
-        "phases.handle.command",
+        HANDLE,
         "phases.handle.env",
         "phases.handle.permissions",
         "phases.serve.command",
@@ -141,9 +155,11 @@ fn check(source: &Source, tree: &Tree) -> Vec<Diagnostic> {
         "permissions",
     ] {
         let Some(node) = find(tree, path) else { continue };
+        let is_handle = path == HANDLE;
         let text = node.value.text();
+        // The judge replaces it where it is the first item.
+        let text = text.strip_prefix(HELPER).filter(|_| is_handle).unwrap_or(&text);
         let started = path.ends_with(".command") && path != CHECK && !BUILDS.contains(&path);
-        let is_handle = path == "phases.handle.command";
         let here = [
             ("shim", is_handle || path == "phases.serve.command"),
             ("socket", is_handle || path == "phases.handle.permissions"),

@@ -92,6 +92,27 @@ fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
+/// Says whether a program is a script of bash whose `#!` line names `sh`.
+#[must_use]
+pub fn is_bash_for_sh(program: &[u8]) -> bool {
+    // A compiled program can be large.
+    if !program.starts_with(b"#!") {
+        return false;
+    }
+    let text = String::from_utf8_lossy(program);
+    let mut lines = text.lines();
+    let mut interpreter = lines
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("#!")
+        .split_whitespace();
+    let is_of_bash = |line: &str| line.starts_with("source ") || line.contains("[[ ") || line.contains("pipefail");
+    interpreter.any(|word| word == "sh" || word.ends_with("/sh"))
+        && lines
+            .map(str::trim_start)
+            .any(|line| !line.starts_with('#') && is_of_bash(line))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,5 +152,19 @@ mod tests {
             );
         }
         assert_eq!(Shebang::of(b"#!\xff/bin/sh\n"), None);
+    }
+
+    #[test]
+    fn a_script_of_bash_that_names_sh_is_recognised() {
+        for (script, expected) in [
+            ("#!/bin/sh\nset -euo pipefail\n", true),
+            ("#!/bin/sh -e\n  source ./lib.sh\n", true),
+            ("#!/usr/bin/env sh\nif [[ -n $A ]]; then\n", true),
+            ("#!/bin/bash\nset -euo pipefail\n", false),
+            ("#!/bin/sh\n# pipefail is of bash\nset -eu\n", false),
+            ("\x7fELF pipefail", false),
+        ] {
+            assert_eq!(is_bash_for_sh(script.as_bytes()), expected, "{script}");
+        }
     }
 }

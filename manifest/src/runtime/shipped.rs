@@ -71,6 +71,7 @@ pub const FILES: &[(&str, &[u8])] = files![
     "java/lib/io/kubeless/Context.java"
     "java/lib/io/kubeless/Event.java"
     "java/runtime.toml"
+    "lambda/runtime.toml"
     "lua/runtime.toml"
     "node/host.mjs"
     "node/install.mjs"

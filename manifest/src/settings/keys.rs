@@ -121,8 +121,10 @@ keys! {
         range: (u32, u32) = List(&Whole(1..=4_294_967_294)), default [70000, 99999], example [300000, 309999];
         /// Existing users and groups that a manifest may name.
         allow: Vec<String> = NAMES, default [], example ["postgres", "adm"];
-        /// Whether a manifest may name root.
+        /// Whether a manifest may name root, or a capability that is as good as root.
         allow_root: bool = Bool, default false, example true;
+        /// Capabilities of Linux that a manifest may name.
+        capabilities: Vec<String> [default, skip_serializing_if = "Vec::is_empty"] = NAMES, default [], example ["chown"];
     }
 }
 
@@ -417,6 +419,27 @@ keys! {
     pub struct AuditSettings: Default {
         /// How long entries are kept.
         keep_for: Duration [with = "text::duration"] = Duration(Zero::Refused), default "90d", example "365d";
+        /// Where calls that run functions are told: `record`: in the record of the run; `journal`: also in the journal; `entry`: in entries.
+        runs: AuditedRuns [default] = Word(AuditedRuns::WORDS), default "record", example "journal";
+    }
+}
+
+words! {
+    /// Where calls that run functions are told.
+    pub enum AuditedRuns {
+        /// The record of a run has its caller.
+        Record = "record",
+        /// The journal has a line for each call, too.
+        Journal = "journal",
+        /// Each call is an entry of the audit, and no record has a caller.
+        Entry = "entry",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "`words!` makes the enum, and derives no default")]
+impl Default for AuditedRuns {
+    fn default() -> Self {
+        Self::Record
     }
 }
 

@@ -11,7 +11,7 @@ pub mod keys;
 pub mod resolve;
 
 pub use keys::{
-    AccessSettings, AuditSettings, EventSettings, GroupSettings, HistorySettings, HttpEvents, HttpSettings,
-    LogSettings, MetricsSettings, Missing, NatsSettings, NodeAlert, NodeSettings, OnDamage, Role, RuntimeSettings,
-    SandboxSettings, SecretSettings, Settings, Status, TlsSettings, UserSettings,
+    AccessSettings, AuditSettings, AuditedRuns, EventSettings, GroupSettings, HistorySettings, HttpEvents,
+    HttpSettings, LogSettings, MetricsSettings, Missing, NatsSettings, NodeAlert, NodeSettings, OnDamage, Role,
+    RuntimeSettings, SandboxSettings, SecretSettings, Settings, Status, TlsSettings, UserSettings,
 };

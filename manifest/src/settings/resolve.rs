@@ -4,7 +4,7 @@ use super::Settings;
 use super::keys::{SCHEMA, SIZES};
 use crate::diagnostic::Diagnostic;
 use crate::function::SandboxKeys;
-use crate::function::sandbox::Profile;
+use crate::function::sandbox::{Profile, refused_capability};
 use crate::schema::pick::{FromValue, Pick, key_at};
 use crate::schema::read::{constant, read};
 use crate::schema::source::Source;
@@ -93,6 +93,10 @@ pub fn configuration_on<'a>(
     {
         let problem = Diagnostic::error("bad-value", format!("`users.range`: {message}"));
         problems.push(at(&node.at, problem));
+    }
+    let capabilities = tree::find(&merged, "users.capabilities");
+    for node in capabilities.into_iter().flat_map(|node| node.value.items()) {
+        problems.extend(refused_capability(&node.value.text()).map(|problem| at(&node.at, problem)));
     }
     if let Some(node) = tree::find(&merged, "node.spin").filter(|node| cpus < 2 && node.value != TomlValue::Micros(0)) {
         let message =

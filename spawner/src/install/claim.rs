@@ -40,8 +40,7 @@ impl Sources {
         if let Some(other) = sidecar.as_ref().filter(|sidecar| beside.as_ref() != Some(sidecar)) {
             return Err(problem(&shown, format!("`{other}` is not the manifest of function `{function}`"), AGAIN));
         }
-        let is_form = |dir: PathBuf| fs::symlink_metadata(dir.join("function.toml")).is_ok();
-        if let Some(group) = function.group().filter(|group| is_form(root.join(group))) {
+        if let Some(group) = function.group().filter(|group| is_form(&root.join(group))) {
             return Err(problem(&shown, format!("it is part of the function `{group}`, which is a directory"), AGAIN));
         }
         for above in self.dirs.iter().take(index) {
@@ -53,7 +52,9 @@ impl Sources {
             }
         }
         self.shared(root, install)?;
-        Ok(beside.filter(|beside| sidecar.is_some() || fs::symlink_metadata(root.join(beside)).is_ok()))
+        // Of a directory that is no function any more, opening its manifest fails and says so.
+        let is_needed = sidecar.is_some() || *directory_form && !is_form(&root.join(source));
+        Ok(beside.filter(|beside| is_needed || fs::symlink_metadata(root.join(beside)).is_ok()))
     }
 
     /// In a directory that several people may write to (a sticky one), refuses a name that somebody else's file has
@@ -79,6 +80,13 @@ impl Sources {
     }
 }
 
+/// Says whether a directory is a function, and no group: it has a manifest, or the program of the runtime `lambda`. A link
+/// may be that program: it is followed only when it is opened, because it may lead to a file system that never answers.
+fn is_form(dir: &Path) -> bool {
+    let is = |name, kind: fn(&fs::Metadata) -> bool| dir.join(name).symlink_metadata().is_ok_and(|meta| kind(&meta));
+    is("function.toml", |_| true) || is(naming::BOOTSTRAP, |meta| !meta.is_dir() && meta.mode() & 0o111 != 0)
+}
+
 /// Returns the files and directories in a functions directory that have the name of a function, except manifests.
 fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
     let dir = install.function.group().map_or_else(|| root.to_owned(), |group| root.join(group));
@@ -101,11 +109,8 @@ fn claimants(root: &Path, install: &Install) -> Result<Vec<PathBuf>, Problem> {
             continue; // true for most entries
         }
         let path = entry.path();
-        let is_one = match fs::metadata(&path) {
-            Ok(meta) if meta.is_dir() => stems(true) && path.join("function.toml").symlink_metadata().is_ok(),
-            _ => stems(false),
-        };
-        found.extend(is_one.then_some(path));
+        let is_dir = path.is_dir();
+        found.extend((stems(is_dir) && (!is_dir || is_form(&path))).then_some(path));
     }
     Ok(found)
 }
@@ -138,5 +143,32 @@ mod tests {
             check(directory, "app", "ops/app.yaml", false);
             check(directory, "fnd-check", "app.yaml", false);
         }
+    }
+
+    #[test]
+    fn a_directory_has_a_manifest_or_an_executable_bootstrap() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().to_owned();
+        let dirs = vec![root.clone()];
+        let sources = Sources { dirs, uploads: PathBuf::new(), myself: Myself::current(), facts: StatCache::default() };
+        let named = Some("f/function.toml".to_owned());
+        let claim = || {
+            let (function, source) = (FunctionName::new("f").unwrap(), "f".to_owned());
+            let install = Install { directory: 0, function, source, sidecar: None, directory_form: true };
+            sources.claim(&install).ok().unwrap()
+        };
+        let bootstrap = root.join("f/bootstrap");
+        fs::create_dir(root.join("f")).unwrap();
+        fs::write(&bootstrap, "").unwrap();
+        for (mode, expected) in [(0o644, &named), (0o755, &None)] {
+            fs::set_permissions(&bootstrap, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(claim(), *expected, "{mode:o}");
+        }
+        fs::remove_file(&bootstrap).unwrap();
+        std::os::unix::fs::symlink("main", &bootstrap).unwrap();
+        assert_eq!(claim(), None);
+        fs::write(root.join("f/function.toml"), "").unwrap();
+        assert_eq!(claim(), named);
     }
 }

@@ -41,13 +41,14 @@ impl Snapshot {
             if relative.is_empty() && self.stored.is_none() {
                 (self.owner, self.shown) = (opened.meta.uid(), opened.shown.clone());
             }
+            // A directory without a manifest may have it in this file.
+            if self.stored.is_none() && kind == SourceKind::File && ["", naming::BOOTSTRAP].contains(&&*relative) {
+                self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
+            }
             match kind {
                 SourceKind::Directory => self.list(&relative, &opened)?,
                 SourceKind::File if relative.is_empty() => {
                     let name = self.install.file_name().to_owned();
-                    if self.stored.is_none() {
-                        self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
-                    }
                     match self.packed() {
                         Some(Format::Foreign) => {
                             self.large = Some((name, foreign::set(&self.install, sources, opened)?));
@@ -83,8 +84,7 @@ impl Snapshot {
     /// Reads the manifest of the function that the request names, unless it is in an archive.
     pub(super) fn open_manifest(&mut self, sources: &Sources) -> Result<(), Problem> {
         let install = &self.install;
-        let own = install.directory_form.then(|| format!("{}/function.toml", install.source));
-        let Some(path) = sources.claim(install)?.or(own) else { return Ok(()) };
+        let Some(path) = sources.claim(install)? else { return Ok(()) };
         let opened = sources.open(install.directory, &path, SourceKind::File)?;
         self.stamps.push((PathBuf::from(&opened.shown), grants::stamp(&opened.meta)));
         self.trusted = opened.trusted;

@@ -58,10 +58,8 @@ pub(super) fn version(install: &Install, sources: &Sources, staging: &Path) -> R
     let builder = trust_of_builder(install.function.as_str()).map(trees::builder);
     let holder = builder.as_ref().unwrap_or(&install.function);
     let dir = versions.join(holder.file_form()).join(version.hex());
-    let origin = fs::read(dir.join("origin")).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => bad("it was deleted, or an earlier fnd stored it".to_owned()),
-        _ => bad(error.to_string()),
-    })?;
+    let origin = places::if_there(fs::read(dir.join("origin"))).map_err(|error| bad(error.to_string()))?;
+    let origin = origin.ok_or_else(|| bad("it was deleted, or an earlier fnd stored it".to_owned()))?;
     let origin = Origin::from_wire(&origin).map_err(|error| bad(error.to_string()))?;
     let (uploads, myself) = (sources.uploads.clone(), sources.myself.clone());
     Ok((Sources { dirs: vec![dir], uploads, myself, facts: StatCache::default() }, origin))

@@ -3,9 +3,9 @@
 //!
 //! A child that executes a program runs on a stack of its own in the caller's memory until it executes, as after vfork,
 //! so the cost does not grow with the caller. Its few steps report a failure through that memory. Between clone and
-//! exec there are only bare system calls. From `setresuid` on, a process of the same
-//! user may stop the child. So `setresuid` is the last step, and the caller waits for the child by a futex with a
-//! deadline: with vfork(2) the caller would hang.
+//! exec there are only bare system calls. From `setresuid` on, a process of the same user may stop the child. So
+//! `setresuid` is the last step but for capabilities, and the caller waits for the child by a futex with a deadline:
+//! with vfork(2) the caller would hang.
 
 use super::privileges;
 use fnd_wire::frame::is_shortage;
@@ -398,10 +398,11 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     order.step.set("set resource limits");
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
     exec.rlimits.iter().try_for_each(|(resource, value)| setrlimit(*resource, both(*value)))?;
+    let kept = exec.identity.as_ref().map_or(0, |identity| identity.capabilities);
     if let Some(identity) = &exec.identity {
         if !exec.bounded {
             order.step.set("empty the capability bounding set");
-            privileges::empty_bounding_set()?;
+            privileges::empty_bounding_set(kept)?;
         }
         order.step.set("set groups");
         identity.take_groups()?;
@@ -411,10 +412,10 @@ fn steps(order: &CloneOrder<'_>) -> Result<(), Errno> {
     order.step.set("enter the code directory");
     rustix::process::chdir(exec.directory.as_c_str())?;
     order.step.set("drop capabilities");
-    privileges::drop_all(exec.identity.as_ref().is_some_and(|identity| identity.uid != 0))?;
+    privileges::drop_all_but(kept, exec.identity.as_ref().is_some_and(|identity| identity.uid != 0))?;
     // A mask of signals survives execve(2), and the launcher blocks every signal.
     let _ = SigSet::empty().thread_set_mask();
-    // Landlock and seccomp need `no_new_privs`, which `drop_all` has set (landlock(7), seccomp(2)).
+    // Landlock and seccomp need `no_new_privs`, which `drop_all_but` has set (landlock(7), seccomp(2)).
     if let Some(rules) = &exec.seal.rules {
         order.step.set("restrict signals and sockets");
         privileges::restrict(rules.as_fd())?;

@@ -2,14 +2,18 @@
 
 use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid, parent_process_death_signal, set_parent_process_death_signal};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{
+    CapabilitySet, configure_capability_in_ambient_set, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 
 /// The user and the groups that a child runs as.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Identity {
     pub uid: u32,
     pub gid: u32,
     pub groups: Vec<Gid>,
+    /// The set of its capabilities, as bits.
+    pub capabilities: u64,
 }
 
 impl Identity {
@@ -32,13 +36,16 @@ impl Identity {
     }
 
     /// Changes to the identity's user. The result is not checked by another call, since in each further call the child
-    /// could be stopped.
+    /// could be stopped. Only capabilities need such calls: the change of the user empties the ambient set, which a program keeps
+    /// when it is executed (capabilities(7)).
     ///
     /// # Errors
     /// If the kernel refuses it.
     pub fn take_user(&self) -> Result<()> {
         let uid = Uid::from_raw(self.uid);
-        set_thread_res_uid(uid, uid, uid)
+        set_thread_res_uid(uid, uid, uid)?;
+        let kept = CapabilitySet::from_bits_retain(self.capabilities);
+        kept.iter().try_for_each(|one| configure_capability_in_ambient_set(one, true))
     }
 }
 

@@ -36,7 +36,7 @@ pub fn start(
     rlimits.extend(root.then_some((Resource::Nproc, 64)));
     let path = CString::new(format!("/proc/self/fd/{}", image.as_raw_fd()))?;
     let argv = [c"fnd-helper".to_owned()].into_iter().chain(arguments).collect();
-    let identity = root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, groups: Vec::new() });
+    let identity = root.then(|| Identity { uid: JUDGE_ID, gid: JUDGE_ID, ..Identity::default() });
     let rlimits = rlimits::possible(rlimits);
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let stdio = [input, output.unwrap_or(null.as_fd()), null.as_fd()];

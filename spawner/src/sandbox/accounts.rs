@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_function_sees_its_own_user_and_its_groups() {
-        let identity = Identity { uid: 70_001, gid: 70_001, groups: vec![Gid::from_raw(4)] };
+        let identity = Identity { uid: 70_001, gid: 70_001, groups: vec![Gid::from_raw(4)], ..Identity::default() };
         let home = Path::new("/var/lib/fnd/home/f");
         let strict = of(Profile::Strict, "fnd-f", &identity, &["adm".to_owned()], home);
         assert!(strict[0].ends_with("fnd-f:x:70001:70001:fnd function:/var/lib/fnd/home/f:/bin/sh\n"));
@@ -56,7 +56,7 @@ mod tests {
         let standard = of(Profile::Standard, "fnd-f", &identity, &[], home);
         assert!(standard[0].len() > strict[0].len() && standard[0].contains("fnd-f:x:70001"));
         // A user that is there already stays as it is.
-        let root = Identity { uid: 0, gid: 0, groups: Vec::new() };
+        let root = Identity::default();
         let root = of(Profile::Strict, "root", &root, &[], Path::new("/root"));
         assert_eq!((root[0].lines().count(), root[1].lines().count()), (2, 2));
     }

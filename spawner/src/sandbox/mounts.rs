@@ -40,7 +40,7 @@ pub const PRIVATE: [(&str, &str); 3] = [("/tmp", "tmp"), ("/var/tmp", "var-tmp")
 pub const DEVICES: [&str; 6] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 /// Entries of /proc that say more about the machine than a function needs: files, and directories that are read-only.
 const MASKED: [&str; 5] = ["kcore", "keys", "kmsg", "sysrq-trigger", "timer_list"];
-const READ_ONLY: [&str; 4] = ["sys", "bus", "fs", "irq"];
+const READ_ONLY: [&str; 6] = ["sys", "bus", "fs", "irq", "acpi", "scsi"];
 /// Most files in the temporary file system; and in that of `TMPDIR`.
 const INODES: &str = "16384";
 const INODES_OF_RUNS: &str = "65536";
@@ -146,6 +146,13 @@ fn find_if_there(root: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
 fn attach(mount: &OwnedFd, at: impl AsFd) -> io::Result<()> {
     let both = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(mount, "", at, "", both)?)
+}
+
+/// Attaches a copy of the mount at a path below a directory, read-only.
+fn attach_read_only(dir: impl AsFd, path: &str, at: impl AsFd) -> io::Result<()> {
+    let mount = copy(dir, path, false)?;
+    set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+    attach(&mount, at)
 }
 
 /// Returns a new temporary file system with these options. `noswap`: the kernel does not swap it out if it can (since
@@ -308,9 +315,7 @@ impl<'a> Building<'a> {
         // Each devpts has a `ptmx` of its own, which makes terminals in that devpts only.
         symlinkat("pts/ptmx", &self.own, "dev/ptmx")?;
         ["dev/shm", "dev/pts"].iter().try_for_each(|dir| make_dir(&self.own, Path::new(dir)))?;
-        let own = copy(&self.own, "dev", false)?;
-        set(&own, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-        attach(&own, &dev)?;
+        attach_read_only(&self.own, "dev", &dev)?;
         let show = |path: &PathBuf| self.show(path, Use::Device).map_err(|error| at(&path.to_string_lossy(), &error));
         devices.iter().try_for_each(show)?;
         let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
@@ -326,9 +331,7 @@ impl<'a> Building<'a> {
         self.make_place(Path::new(name), Path::new(""), path)?;
         let mut inner = shown.iter().filter_map(|(shown, _)| Some((shown.strip_prefix(path).ok()?, shown)));
         inner.try_for_each(|(relative, shown)| self.make_place(Path::new(name), relative, shown))?;
-        let empty = copy(&self.own, name, false)?;
-        set(&empty, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-        attach(&empty, &place)
+        attach_read_only(&self.own, name, &place)
     }
 
     /// Makes an empty directory or file for a path to be mounted on, and the directories above it.
@@ -369,10 +372,8 @@ impl<'a> Building<'a> {
             rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
             rustix::io::write(&file, text.as_bytes())?;
             drop(file);
-            let mount = copy(&self.own, name, false)?;
-            set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
             let Some(place) = find_if_there(&self.root, &Path::new("/etc").join(name))? else { continue };
-            attach(&mount, &place).map_err(|error| at(name, &error))?;
+            attach_read_only(&self.own, name, &place).map_err(|error| at(name, &error))?;
         }
         Ok(())
     }
@@ -400,9 +401,7 @@ pub fn mount_proc(root: impl AsFd) -> io::Result<()> {
     let null = find(&root, Path::new("/dev/null"))?;
     for (name, hidden) in READ_ONLY.map(|name| (name, false)).into_iter().chain(MASKED.map(|name| (name, true))) {
         let Some(place) = find_if_there(&proc, Path::new(name))? else { continue };
-        let mount = copy(if hidden { &null } else { &place }, "", false)?;
-        set(&mount, false, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
-        attach(&mount, &place).map_err(|error| at(name, &error))?;
+        attach_read_only(if hidden { &null } else { &place }, "", &place).map_err(|error| at(name, &error))?;
     }
     Ok(())
 }

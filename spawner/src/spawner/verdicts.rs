@@ -348,7 +348,7 @@ impl Spawner {
             warnings.extend(self.set_aside((function, uid), owner.as_ref(), shown));
             host.forget_names(function, self.uids.users(function, Some(uid)).map(|(other, ..)| other));
         }
-        let help = "remove `user` and `groups` from the manifest, or allow them";
+        let help = "remove `user`, `groups` and `capabilities` from the manifest, or allow them";
         let granted = policy::identity(&plan, uid, policy, snapshot.trusted, &host.myself);
         let (identity, _) = granted.map_err(|why| problem(shown, why, help))?;
         drop(host.name(&plan, uid, &dirs.home)); // so that people can use it before the first start

@@ -80,7 +80,7 @@ impl Host {
         let write = [dirs.home.clone(), dirs.cache.clone(), dirs.tmp.clone(), self.places.http()];
         let api = plan.calls().then(|| self.places.api(function));
         let read = read.chain(api).chain(self.tools(&StatCache::default())?).map(|path| (path, Use::Read));
-        let own = Identity { uid: self.myself.uid, gid: self.myself.gid, groups: Vec::new() };
+        let own = Identity { uid: self.myself.uid, gid: self.myself.gid, ..Identity::default() };
         let identity = identity.unwrap_or(&own);
         let own = unseen([&self.places.state, &self.places.run], &self.args.functions)?;
         let runs = Some(dirs.tmp.clone()).filter(|_| self.own_mounts);

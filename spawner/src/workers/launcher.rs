@@ -75,8 +75,9 @@ pub fn run(mut spec: Spec<'_>, socket: OwnedFd) -> i32 {
     // The bounding set is emptied once for all processes that the launcher starts, since it takes a call for each
     // capability; it affects only programs that are executed. A new user namespace would have a full bounding set
     // again.
-    let bounded = containment == Containment::Cgroup && spec.exec.identity.is_some();
-    spec.exec.bounded = bounded && privileges::empty_bounding_set().is_ok(); // if this fails, the start reports why
+    let identity = spec.exec.identity.as_ref().filter(|_| containment == Containment::Cgroup);
+    // If this fails, the start reports why.
+    spec.exec.bounded = identity.is_some_and(|it| privileges::empty_bounding_set(it.capabilities).is_ok());
     if let Some(mut view) = spec.view.take().filter(|_| entered.is_ok()) {
         // Programs look up their limits in their own groups.
         let groups = spec.group.map(|group| &group.dir).into_iter().chain(&v1);

@@ -9,7 +9,6 @@
 
 use super::*;
 use std::fs::{DirBuilder, Permissions};
-use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, lchown};
 use std::os::unix::net::UnixListener;
 
@@ -57,7 +56,7 @@ pub fn make(dir: &Path, owner: Option<&Identity>, group: u32, connects: bool) ->
 #[must_use]
 pub fn remove(dir: &Path) -> bool {
     let _ = fs::remove_file(path(dir)); // if other files remain, the next line fails
-    fs::remove_dir(dir).err().is_none_or(|error| error.kind() == ErrorKind::NotFound)
+    places::if_there(fs::remove_dir(dir)).is_ok()
 }
 
 /// Renames the directories that an earlier spawner left, since workers are numbered from 1 again; returns their paths.
@@ -91,7 +90,7 @@ mod tests {
         sets.effective.remove(CapabilitySet::FSETID);
         set_capabilities(None, sets).unwrap(); // of this thread
         let dir = tempfile::tempdir().unwrap().path().with_extension("socket");
-        let owner = Identity { uid: 12_346, gid: 12_346, groups: Vec::new() };
+        let owner = Identity { uid: 12_346, gid: 12_346, ..Identity::default() };
         assert!(make(&dir, Some(&owner), 12_345, false).unwrap().is_none());
         let meta = fs::metadata(&dir).unwrap();
         fs::write(dir.join(NAME), "").unwrap();

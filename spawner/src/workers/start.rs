@@ -187,11 +187,9 @@ impl WorkerTable {
     fn is_still(&self, number: u64, uid: u32, policy: &Policy, grants: &Grants) -> Result<bool, String> {
         let Some(launcher) = self.launchers.get(&number) else { return Ok(false) };
         let plan = &launcher.plan;
-        if plan.user == User::Own && plan.groups.is_empty() {
-            return Ok(true);
-        }
-        grants.check(plan)?;
-        Ok(policy::identity(plan, uid, policy, true, &self.host.myself)?.0 == launcher.identity)
+        let found = || grants.check(plan).and_then(|()| policy::identity(plan, uid, policy, true, &self.host.myself));
+        // One that asks for nothing goes on, also if its user is outside of a range that was made narrower.
+        Ok(!crate::grants::asks(plan) || found()?.0 == launcher.identity)
     }
 
     pub(super) fn launch(
@@ -204,7 +202,7 @@ impl WorkerTable {
         let dir = dirs.version(&version);
         let bytes = fs::read(dir.join("plan")).map_err(tried(&format!("read the installed version {version}")))?;
         let read = Planned::from_wire(&bytes).failed(&format!("read the plan of version {version}"))?;
-        let (mut plan, (sandbox, has_credentials)) = read;
+        let (mut plan, (mut sandbox, has_credentials)) = read;
         // A watcher and a measurement are programs of fnd: they get no secrets.
         let given = self.given.get(&(function, version)).filter(|_| !watch);
         if has_credentials && given.is_none() && !watch {
@@ -215,6 +213,10 @@ impl WorkerTable {
         // The manifest's owner was checked when the version was installed; the rest may have changed since.
         grants.check(&plan)?;
         let (identity, user) = policy::identity(&plan, uid, policy, true, &self.host.myself)?;
+        let capable = identity.as_ref().is_some_and(|identity| identity.capabilities != 0);
+        // Without a filter it could have every capability in a user namespace of its own.
+        sandbox.syscalls = sandbox.syscalls.min(if capable { Profile::Standard } else { Profile::Off });
+        (!capable || self.host.lacking.can("seccomp")).then_some(()).ok_or("its capabilities need `seccomp`")?;
         let user = self.host.name(&plan, uid, &dirs.home).unwrap_or(user);
         self.host.places.prepare_again(dirs, identity.as_ref()).map_err(tried("create the function's directories"))?;
         // As much as for /tmp; what a run writes to `FND_RESULT` lies there, too.
@@ -237,7 +239,9 @@ impl WorkerTable {
         }
         let text = |path: &Path| CString::new(path.as_os_str().as_encoded_bytes()).failed("use a path");
         let (directory, rlimits) = (text(&dir.join("code"))?, rlimits::of(&plan.limits));
-        let exec = Exec { directory, identity: identity.clone(), rlimits, parent: Some(getpid()), ..Exec::default() };
+        // Programs of fnd need no capabilities.
+        let own = identity.clone().map(|it| Identity { capabilities: if watch { 0 } else { it.capabilities }, ..it });
+        let exec = Exec { directory, identity: own, rlimits, parent: Some(getpid()), ..Exec::default() };
         let who = (identity.as_ref(), &*user);
         let view = self.host.view((dirs, version, function), (&plan, sandbox), who, has_credentials);
         let view = view.map_err(tried("find what the function sees"))?;

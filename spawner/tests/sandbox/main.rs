@@ -3,6 +3,7 @@
 //!
 //! Files:
 //! - `calls`: system calls that are refused, unknown or ordinary
+//! - `capabilities`: functions that have some
 //! - `cleaner`: what empties the function's directories, and a function that wants to stop it
 //! - `closed`: a machine without mount namespaces
 //! - `cost`: measures starts (ignored)
@@ -27,6 +28,7 @@
 mod common;
 
 mod calls;
+mod capabilities;
 mod cleaner;
 mod closed;
 mod cost;

@@ -3,9 +3,11 @@
 //!
 //! Files:
 //! - `bare`: the bare consumer
+//! - `journal`: the messages that a function has handled
 //! - `takeover`: a node that is killed, and another one
 
 mod bare;
+mod journal;
 mod takeover;
 
 use crate::http::{Caller, Server};
@@ -15,6 +17,7 @@ use crate::table::{ROUNDS, Table, Times};
 use bare::BareConsumer;
 use fnd_tests::nats::{NatsClient, NatsServer};
 use fnd_tests::{Fnd, Setup, install, now, programs, wait_until};
+use journal::Journal;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -159,14 +162,14 @@ impl Bench {
 
     /// Publishes so many messages, and returns how long each took until its handler had begun.
     fn begin_one_by_one(&self, ack: &str, count: usize) -> Vec<Duration> {
-        let before = self.journal(ack).len();
+        let mut journal = self.journal(ack);
         for number in 1..=count {
             self.publish(ack);
             wait_until("the message to be handled", PATIENCE, || {
-                (self.journal(ack).len() >= before + number).then_some(())
+                (journal.count() >= number).then_some(())
             });
         }
-        self.journal(ack).split_off(before)
+        journal.into_times()
     }
 
     /// Messages that wait on the server while all handlers are busy, and then are handled.
@@ -204,7 +207,7 @@ impl Bench {
             self.memory(&format!("{what}: RSS / PSS, nothing pending"), table);
             let held = self.home(ack).join("held");
             fs::write(&held, "").expect("the function has a home");
-            let before = self.journal(ack).len();
+            let mut journal = self.journal(ack);
             for _ in 0..waiting {
                 self.publish(ack);
             }
@@ -218,7 +221,7 @@ impl Bench {
             let begun = now();
             fs::remove_file(held).expect("the functions are let go");
             wait_until("all messages to be handled", PATIENCE, || {
-                (self.journal(ack).len() >= before + waiting).then_some(())
+                (journal.count() >= waiting).then_some(())
             });
             self.client.wait_acknowledged(stream_of(ack), &consumer);
             let rate = per_second(waiting, begun.elapsed());
@@ -260,11 +263,7 @@ impl Bench {
         self.fnd.path("state/home").join(function)
     }
 
-    /// Returns the times that a function has written.
-    fn journal(&self, function: &str) -> Vec<Duration> {
-        let text = fs::read_to_string(self.home(function).join("journal")).unwrap_or_default();
-        let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        let times = whole.map(|line| line.parse().map(Duration::from_nanos));
-        times.collect::<Result<_, _>>().expect("a handler writes numbers")
+    fn journal(&self, function: &str) -> Journal {
+        Journal::from_now(self.home(function).join("journal"))
     }
 }

@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
                 executable: kind & 4 != 0,
             },
             1 | 2 => EntryKind::Directory {
-                manifest: kind & 4 != 0,
+                function: kind & 4 != 0,
             },
             _ => EntryKind::Other,
         };

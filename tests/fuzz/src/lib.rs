@@ -31,6 +31,10 @@ pub fn runtimes() -> Vec<JudgedFile> {
             include_bytes!("../../../runtimes/exec/runtime.toml"),
         ),
         file(
+            "lambda/runtime.toml",
+            include_bytes!("../../../runtimes/lambda/runtime.toml"),
+        ),
+        file(
             "python/runtime.toml",
             include_bytes!("../../../runtimes/python/runtime.toml"),
         ),

@@ -83,9 +83,11 @@ pages! {
     inputs: "docs/inputs.md",
     instead_of_a_unit_file: "docs/instead-of-a-unit-file.md",
     instead_of_a_webhook_program: "docs/instead-of-a-webhook-program.md",
+    instead_of_aws_lambda: "docs/instead-of-aws-lambda.md",
     instead_of_cron: "docs/instead-of-cron.md",
     instead_of_pm2: "docs/instead-of-pm2.md",
     kubeless: "docs/kubeless.md",
+    many_machines: "docs/many-machines.md",
     metrics: "docs/metrics.md",
     moving_in: "docs/moving-in.md",
     order_and_groups: "docs/order-and-groups.md",
@@ -176,7 +178,10 @@ fn help(verbs: &[&str]) -> String {
     let (_, below) = help.split_once("\nCommands:\n").unwrap_or_default();
     let below: Vec<String> = below
         .lines()
-        .map_while(|line| line.split_whitespace().next())
+        .take_while(|line| !line.is_empty())
+        // The rest of a long description is further to the right.
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
         .filter(|word| *word != "help")
         .map(str::to_owned)
         .collect();
@@ -232,6 +237,15 @@ fn links_lead_somewhere() {
             );
         }
     }
+}
+
+/// A new page takes its room from others, or nobody reads them all.
+#[test]
+fn the_documents_have_at_most_60_000_words() {
+    let pages = documents();
+    let words = |path: &PathBuf| fs::read_to_string(path).unwrap().split_whitespace().count();
+    let count: usize = pages.iter().map(words).sum();
+    assert!(count <= 60_000, "the pages together have {count} words");
 }
 
 /// Adds the paths of all code below a directory.

@@ -68,6 +68,15 @@ fn wrong_files_are_refused_with_their_place() {
             b"services:\n  web:\n    command: a\n    restart: sometimes\n",
             "d.yaml:4:5",
         ),
+        ("sam", "e.yaml", b"Resources: {}\n", "no template of SAM"),
+        (
+            "sam",
+            "f.yaml",
+            b"Transform: AWS::Serverless-2016-10-31\nResources:\n  A:\n    Type: AWS::Serverless::Function\n\
+              \x20   Properties:\n      Runtime: nodejs22.x\n",
+            "f.yaml:6:7",
+        ),
+        ("sam", "g.yaml", b"Resources: [\n", "g.yaml:"),
     ] {
         let path = directory.path().join(file.trim_start_matches("./"));
         fs::write(&path, content).unwrap();

@@ -25,6 +25,15 @@ fn wait_stored(fnd: &Fnd) {
     });
 }
 
+/// Waits until a node has stored the claim of an attempt.
+#[track_caller]
+fn wait_claimed(fnd: &Fnd) {
+    wait_until("the claim to be stored", PATIENCE, || {
+        let runs = fnd.history("take");
+        runs.iter().any(|run| run.state == RunState::Running).then_some(())
+    });
+}
+
 /// The server has delivered the message to a node that never reads it.
 #[test]
 fn a_node_that_dies_before_it_has_stored_a_message_loses_nothing() {
@@ -50,7 +59,7 @@ fn a_node_that_dies_before_it_has_stored_a_message_loses_nothing() {
     two.finish();
 }
 
-/// The message is in the ledger of the node, and no claim of it has reached the server: nothing has begun.
+/// The message and its claim are in the ledger of the node, and no claim has reached the server: nothing has begun.
 #[test]
 fn a_node_that_dies_before_its_claim_leaves_a_message_that_has_not_begun() {
     require!(nats, root, cgroup);
@@ -61,7 +70,7 @@ fn a_node_that_dies_before_its_claim_leaves_a_message_that_has_not_begun() {
     wait_asked(&client, CONSUMER);
     link.hold(Way::ToServer);
     client.publish("orders.new", &[], "1");
-    wait_stored(&one);
+    wait_claimed(&one);
     let _ = take_away(&mut one);
     // Requests that it had sent never come.
     link.cut();
@@ -78,6 +87,7 @@ fn a_node_that_dies_before_its_claim_leaves_a_message_that_has_not_begun() {
     link.mend();
     one.launch();
     wait_nothing_here(&one);
+    assert!(one.history("take").is_empty(), "no attempt of it was interrupted");
     let journal = Journal::read([&one, &two], "take");
     journal.check_each_ended_once(1);
     assert_eq!(journal.0[&1].len(), 1, "{journal:?}");

@@ -18,6 +18,19 @@ pub(crate) fn package(machine: &mut VirtualMachine) {
     machine.ok("fndctl version && fndctl runtimes -o json | jq -e '.runtimes | length >= 5'");
 }
 
+/// The profile that lets fnd's programs make user namespaces holds for the spawner where AppArmor knows its rule, and is not
+/// there elsewhere.
+pub(crate) fn apparmor(machine: &mut VirtualMachine) {
+    const LABEL: &str = "fnd (unconfined)";
+    if machine.run("test -e /etc/apparmor.d/abi/4.0").code != 0 {
+        machine.ok("test ! -e /etc/apparmor.d/fnd");
+        return;
+    }
+    machine.ok(&format!("grep -qx '{LABEL}' /sys/kernel/security/apparmor/profiles"));
+    let spawner = machine.main_pid("fnd-spawner.service");
+    assert_eq!(machine.ok(&format!("cat /proc/{spawner}/attr/current")), LABEL);
+}
+
 /// `systemctl status fnd` says what fnd does, not only that it runs.
 pub(crate) fn status_line(machine: &mut VirtualMachine) {
     machine.drop_bash("counted", "", "echo fine\n");

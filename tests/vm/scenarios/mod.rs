@@ -12,11 +12,13 @@
 //! - `modes`: HTTP programs and services
 //! - `packages`: packages that functions need, and code that is fetched
 //! - `power`: reboots and power cuts
+//! - `repository`: the signed repository
 //! - `sandbox`: what a function can reach
 //! - `schedules`: slots over a reboot and steps of the clock
 //! - `service`: fnd under systemd
 //! - `strangers`: secrets of functions, calls between them
 //! - `takeover`: restart, crash, upgrade
+//! - `teams`: each team has access to its functions only
 //! - `users`: names of functions' users
 
 mod beside;
@@ -30,11 +32,13 @@ mod limits;
 mod modes;
 mod packages;
 mod power;
+mod repository;
 mod sandbox;
 mod schedules;
 mod service;
 mod strangers;
 mod takeover;
+mod teams;
 mod users;
 
 use crate::machine::VirtualMachine;
@@ -57,6 +61,7 @@ pub(crate) const ALL: &[Scenario] = &[
     },
     then("units: status line", install::status_line),
     then("units: hardening", install::hardening),
+    then("units: profile of AppArmor", install::apparmor),
     then("doctor: fresh", doctor::fresh),
     then("doctor: broken", doctor::broken),
     then("first minutes: four languages", first_minutes::languages),
@@ -65,6 +70,7 @@ pub(crate) const ALL: &[Scenario] = &[
     then("first minutes: who may", first_minutes::who_may),
     then("users: names", users::names),
     then("users: own fnd", users::own_fnd),
+    then("teams: two teams", teams::two_teams),
     then("documents: commands", documents::commands),
     then("modes: http", modes::http),
     then("modes: services", modes::services),
@@ -92,6 +98,10 @@ pub(crate) const ALL: &[Scenario] = &[
     then("takeover: restarts and kills", takeover::restarts_and_kills),
     then("takeover: upgrade", takeover::upgrade),
     then("takeover: newer state", takeover::newer_state),
+    then(
+        "repository: install, upgrade and a change of keys",
+        repository::repository,
+    ),
     then("service: watchdog", service::watchdog),
     then("service: journal stopped", service::journal_stopped),
     then("faults: disk full", faults::disk_full),

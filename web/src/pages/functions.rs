@@ -8,67 +8,52 @@ use crate::parts::frame::{Page, Visit, page, section};
 use crate::parts::tables::{empty, function_link, function_state, run_link, table};
 use crate::parts::text::{amount, duration, number, or_dash, size, time, time_or_dash};
 use fnd_core::api::{FunctionList, FunctionStatus, LastEnd};
-use fnd_core::records::outcome::Reason;
 use fnd_core::run::FunctionState;
 use futures_util::future::try_join;
 use maud::{Markup, html};
 
 /// Most functions of one page.
-const ROWS: usize = 200;
-/// The filter for what needs a person, beside the states.
+const ROWS: &str = "200";
+/// The filter of the API for functions that need a person, beside the states.
 const ATTENTION: &str = "attention";
 
 /// # Errors
 /// A filter is wrong, or fnd refuses or does not answer.
 pub(super) async fn show(request: &Request, api: &Api) -> Result<Response, Failure> {
     let states: Vec<_> = FunctionState::WORDS.iter().copied().chain([ATTENTION]).collect();
-    let state = word(request, "state", &states)?;
-    let path = Query::default().of("label", request).after("/v1/functions");
+    word(request, "state", &states)?;
+    let path = filters(request)
+        .of("after", request)
+        .with("limit", ROWS)
+        .after("/v1/functions");
     let (visit, list) = try_join(Visit::of(request, api), api.get::<FunctionList>(&path)).await?;
-    let wanted = |one: &&FunctionStatus| {
-        state.is_none_or(|state| has_state(one, state)) && request.query("q").is_none_or(|text| has_text(one, text))
+    Ok(view(&visit, request, &states, &list))
+}
+
+fn filters(request: &Request) -> Query {
+    ["state", "label", "q"]
+        .into_iter()
+        .fold(Query::default(), |query, name| query.of(name, request))
+}
+
+fn view(visit: &Visit, request: &Request, states: &[&str], list: &FunctionList) -> Response {
+    let next = list.next.as_ref();
+    let next = next.map(|next| filters(request).with("after", next).after("/functions"));
+    let found = &list.functions;
+    // fnd counts no other functions than those of the page.
+    let is_whole = next.is_none() && request.query("after").is_none();
+    let title = match is_whole {
+        true => amount(found.len() as u64, "function", "functions"),
+        false => "Functions".to_owned(),
     };
-    let found: Vec<_> = list.functions.iter().filter(wanted).collect();
-    Ok(view(&visit, request, &states, &found))
-}
-
-fn has_state(function: &FunctionStatus, state: &str) -> bool {
-    if state != ATTENTION {
-        return function.state.as_str() == state;
-    }
-    let is_bad = matches!(function.state, FunctionState::Invalid | FunctionState::CrashLooping);
-    // Somebody has disabled it, or cancelled its last run, on purpose.
-    let is_off = function.state == FunctionState::Disabled;
-    let has_failed = function.status == LastEnd::Failed && function.reason != Some(Reason::Cancelled);
-    is_bad || (!is_off && (has_failed || function.error.is_some()))
-}
-
-/// Returns whether a function has a text in its name, its runtime or its labels.
-fn has_text(function: &FunctionStatus, text: &str) -> bool {
-    let text = text.to_lowercase();
-    let has = |part: &str| part.to_lowercase().contains(&text);
-    let mut labels = function.labels.iter();
-    has(function.function.as_str())
-        || has(&function.runtime)
-        || labels.any(|(key, value)| has(&format!("{key}={value}")))
-}
-
-fn view(visit: &Visit, request: &Request, states: &[&str], found: &[&FunctionStatus]) -> Response {
-    let after = request.query("after").unwrap_or_default();
-    let mut rest = found.iter().skip_while(|one| one.function.as_str() <= after);
-    let shown: Vec<_> = rest.by_ref().take(ROWS).collect();
-    let more = rest.next().and(shown.last());
-    let query = Query::default()
-        .of("state", request)
-        .of("label", request)
-        .of("q", request);
-    let next = more.map(|last| query.clone().with("after", last.function.as_str()).after("/functions"));
-    let rows: Vec<_> = shown.iter().map(|one| row(visit, one)).collect();
+    let rows: Vec<_> = found.iter().map(|one| row(visit, one)).collect();
     let is_filtered = ["q", "state", "label"]
         .into_iter()
         .any(|name| request.query(name).is_some());
     let list = html! {
-        @if rows.is_empty() && is_filtered {
+        @if rows.is_empty() && request.query("after").is_some() {
+            (empty("There are no more functions: those of this page are gone."))
+        } @else if rows.is_empty() && is_filtered {
             (empty("No function matches. Change the filter."))
         } @else if rows.is_empty() {
             (empty("There is no function, or none that your role may see. Save a file in the functions directory, and it is one a moment later."))
@@ -83,7 +68,7 @@ fn view(visit: &Visit, request: &Request, states: &[&str], found: &[&FunctionSta
             (field("label", "Label", "text", request.query("label")))
             button type="submit" { "Show" }
         }
-        (section("list", &amount(found.len() as u64, "function", "functions"), &list))
+        (section("list", &title, &list))
         (further("More", next))
         @if let Some(line) = terminal(request) { (same(&line)) }
     };
@@ -173,15 +158,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_filter_finds_names_runtimes_and_labels() {
-        let one = status("web/a", "ready");
-        for (text, expected) in [("WEB/", true), ("bash", true), ("team=web", true), ("python", false)] {
-            assert_eq!(has_text(&one, text), expected, "{text}");
-        }
-        assert!(has_state(&one, "ready") && has_state(&one, ATTENTION) && !has_state(&one, "invalid"));
-    }
-
-    #[test]
     fn the_line_of_fndctl_has_the_filters() {
         for (query, expected) in [
             ("", Some("fndctl status")),
@@ -202,19 +178,42 @@ pub(super) mod tests {
 
     #[test]
     fn a_long_list_has_parts() {
-        let all: Vec<_> = (0..450).map(|place| status(&format!("f{place:03}"), "ready")).collect();
-        let all: Vec<_> = all.iter().collect();
-        let show = |query| {
+        let show = |query, next: Option<&str>| {
             let request = Request::new(Method::Get, "/functions", query, b"");
-            text(view(&visit(Some(Role::Viewer)), &request, FunctionState::WORDS, &all))
+            let list = FunctionList {
+                functions: vec![status("f198", "ready"), status("f199", "ready")],
+                next: next.map(str::to_owned),
+            };
+            text(view(&visit(Some(Role::Viewer)), &request, FunctionState::WORDS, &list))
         };
-        let first = show("state=ready");
-        assert_eq!(first.matches("<tr>").count(), 201);
+        let first = show("state=ready", Some("f199"));
         assert!(
             first.contains("href=\"/functions?state=ready&amp;after=f199\""),
             "{first}"
         );
-        let last = show("after=f399");
-        assert!(last.matches("<tr>").count() == 51 && !last.contains("rel=\"next\""));
+        assert!(!first.contains("2 functions"), "{first}");
+        let last = show("after=f197", None);
+        assert!(
+            !last.contains("rel=\"next\"") && !last.contains("2 functions"),
+            "{last}"
+        );
+        assert!(show("", None).contains("2 functions"));
+    }
+
+    #[test]
+    fn a_page_without_a_function_says_why() {
+        for (query, expected) in [
+            ("", "There is no function, or none that your role may see."),
+            ("q=x", "No function matches."),
+            ("after=f199&q=x", "There are no more functions"),
+        ] {
+            let request = Request::new(Method::Get, "/functions", query, b"");
+            let list = FunctionList {
+                functions: Vec::new(),
+                next: None,
+            };
+            let html = text(view(&visit(Some(Role::Viewer)), &request, FunctionState::WORDS, &list));
+            assert!(html.contains(expected), "{query}: {html}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::parts::tables::{cancel, empty, function_link, next_attempt, run_link,
 use crate::parts::text::{between, dash, duration, number, or_dash, size, time, time_or_dash, version, why};
 use fnd_core::api::{AttemptView, InvocationView};
 use fnd_core::records::cause::Cause;
+use fnd_core::records::outcome::Reason;
 use fnd_wire::units::counted;
 use maud::{Markup, html};
 
@@ -142,10 +143,18 @@ pub(super) fn printed(request: &Request, run: &InvocationView, lines: &Lines, be
     };
     let runs = !run.state.is_final();
     let follows = runs && wanted.is_none() && until.is_none() && before == 0;
+    // A process is loaded for many runs, so what it printed meanwhile belongs to none.
+    let is_load = run.reason == Some(Reason::Load) && lines.all.is_empty();
+    let shell = if is_load {
+        format!("fndctl logs {}", run.function)
+    } else {
+        format!("fndctl logs{} --id {id}", if runs { " -f" } else { "" })
+    };
     let none = match wanted {
         // The oldest instant of as many lines as fnd gives at once is left to the part before.
         _ if !lines.all.is_empty() => "This part has no lines, “Earlier” and “Later” lead to others.",
         Some(_) => "No line has this text.",
+        None if is_load => "Its code could not be loaded: what it printed meanwhile is in the output of the function.",
         None => "It has printed nothing that is kept.",
     };
     html! {
@@ -158,7 +167,7 @@ pub(super) fn printed(request: &Request, run: &InvocationView, lines: &Lines, be
                         button #follow type="button" aria-pressed="false" hidden data-follow={ "/runs/" (id) "/follow" } data-auto[request.query("follow").is_some()] { "Follow" }
                     }
                     a.button href={ "/runs/" (id) "/raw" } download { "Raw" }
-                    (command(&format!("fndctl logs{} --id {id}", if runs { " -f" } else { "" })))
+                    (command(&shell))
                 }
             }
             @if let Some(text) = wanted { p { (counted(lines.all.len(), "line has", "lines have")) " “" (text) "”. " a href={ "/runs/" (id) } { "All lines" } } }

@@ -5,14 +5,17 @@
 //! that root owns.
 //!
 //! Files:
+//! - `capabilities`: capabilities of Linux
 //! - `judge`: the messages
 //! - `internal_functions`: functions of fnd's own
 //! - `variables`: names of variables
 
+mod capabilities;
 mod internal_functions;
 mod judge;
 mod variables;
 
+pub use capabilities::*;
 pub use internal_functions::*;
 pub use judge::*;
 pub use variables::*;
@@ -166,7 +169,7 @@ wire_structs! {
         pub unix_text: bool,
         /// The user the function runs as.
         pub user: User,
-        /// Supplementary groups by name; each must be in `[users] allow`.
+        /// Supplementary groups by name, and capabilities ([`CAPABILITY`]); `[users]` must allow each.
         pub groups: Vec<String>,
         /// The function's limits.
         pub limits: Limits,
@@ -176,9 +179,9 @@ wire_structs! {
     pub struct Policy {
         /// First and last uid of the users that functions have of their own.
         pub uid_range: (u32, u32),
-        /// Existing users and groups that a manifest may name.
+        /// Existing users and groups that a manifest may name, and capabilities ([`CAPABILITY`]).
         pub allow_users: Vec<String>,
-        /// Whether a manifest may name root.
+        /// Whether a manifest may name root, or a capability that is as good as root.
         pub allow_root: bool,
         /// Whether a function runs although a limit cannot be enforced.
         pub best_effort_limits: bool,

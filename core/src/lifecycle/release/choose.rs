@@ -95,9 +95,9 @@ impl Releases {
         }
     }
 
-    /// Returns the release to go back to. If the file has another content than the release that serves (it is on trial, could
-    /// not be loaded, or was refused), that is the release that serves. Otherwise it is the newest one that has served, of
-    /// those that the file brought before the release that serves.
+    /// Returns the release to go back to. If another release of the file is tried (it is on trial, or could not be loaded), that is
+    /// the release that serves. Otherwise it is the newest one that has served, of those that the file brought before the release
+    /// that serves.
     ///
     /// # Errors
     /// [`NoRelease::None`], [`NoRelease::NoneBefore`].
@@ -105,7 +105,8 @@ impl Releases {
         let serving = self.serving.ok_or(NoRelease::None)?;
         let is_replaced = match self.file {
             JudgedContent::Good(file, _) => file != serving,
-            JudgedContent::Refused | JudgedContent::Wrong(..) => true,
+            // Such a file never serves, so there is nothing of it to give up.
+            JudgedContent::Refused | JudgedContent::Wrong(..) => !self.live,
             JudgedContent::Unknown => false,
         };
         if self.hold.is_none() && is_replaced {

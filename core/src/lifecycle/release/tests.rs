@@ -434,3 +434,26 @@ fn content_is_checked_first_only_where_another_release_serves() {
     restarted.serves(old.0);
     assert!(restarted.is_checked_first(new.1), "the release before serves meanwhile");
 }
+
+/// Rollbacks without a name, after edits.
+#[test]
+fn a_rollback_goes_back_from_the_release_that_serves() {
+    let cases: [(&[u8], u8, bool); 4] = [
+        (&[0, 1], 0, true),
+        (&[0, 1, INVALID], 0, true),
+        // The hold ends the trials of the file.
+        (&[0, 1, BROKEN], 1, true),
+        (&[0, INVALID], 0, false),
+    ];
+    for (contents, expected, is_held) in cases {
+        let mut world = after(contents);
+        world.step(Step::Rollback(None));
+        world.check();
+        assert_eq!(served(&world), Some(expected), "{contents:?}");
+        assert_eq!(world.releases.hold().is_some(), is_held, "{contents:?}");
+    }
+    let mut wrong = after(&[0, 1]);
+    assert_eq!(wrong.releases.file_is_wrong((version(9, 0), key(9))), None);
+    let before = wrong.releases.one_before().map(|release| release.version);
+    assert_eq!(before, Ok(version(0, 0)), "its syntax is wrong");
+}

@@ -64,6 +64,15 @@ pub enum WorkerMessage {
         /// The body; absent: no result.
         data: Option<Vec<u8>>,
     },
+    /// The next bytes of a result that comes as a stream. The Result follows with all bytes, or an Error.
+    Part {
+        /// The number of the call that is answered.
+        call: u64,
+        /// The head of the result; only the first bytes have it.
+        head: Option<ResultHead>,
+        /// The bytes of one frame, which may be none.
+        data: Vec<u8>,
+    },
     /// A call failed; for call 0 the worker cannot serve.
     Error {
         /// The number of the call that failed; 0: the worker itself.
@@ -191,6 +200,9 @@ pub struct ResultHead {
     /// Headers of the HTTP response.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
+    /// Whether the body has all bytes up to the end of the message, so that the worker need not know its size before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stream: bool,
 }
 
 /// How a call failed.

@@ -50,6 +50,14 @@ pub struct Decoder {
 enum Partial {
     Joined(MessageKind, Vec<u8>),
     Result(Begun),
+    Stream(Stream),
+}
+
+/// A result whose size is not known before its end.
+#[derive(Debug)]
+struct Stream {
+    head: ResultHead,
+    data: Vec<u8>,
 }
 
 /// A result whose head has come.
@@ -123,7 +131,7 @@ impl Decoder {
         let Filling { call, rest, .. } = self.filling?;
         match self.partial.get_mut(&call) {
             Some(Partial::Result(begun)) => begun.data.get_mut(begun.filled..begun.filled + rest),
-            Some(Partial::Joined(..)) | None => None,
+            Some(Partial::Joined(..) | Partial::Stream(_)) | None => None,
         }
     }
 
@@ -133,7 +141,7 @@ impl Decoder {
         let call = self.filling?.call;
         match self.partial.get(&call) {
             Some(Partial::Result(begun)) => Some((call, begun.data.len())),
-            Some(Partial::Joined(..)) | None => None,
+            Some(Partial::Joined(..) | Partial::Stream(_)) | None => None,
         }
     }
 
@@ -200,8 +208,18 @@ impl Decoder {
                 self.used = from + header.length;
                 continue;
             }
+            // An Error takes the place of a stream that was begun. Any other message is complete before the next one of its call.
             let begun = self.partial.remove(&call);
+            let begun = begun.filter(|begun| known != Some(MessageKind::Error) || !matches!(begun, Partial::Stream(_)));
             let partial = match (known, begun) {
+                (Some(MessageKind::Body), Some(Partial::Stream(mut stream))) => {
+                    stream.append(call, content, self.result_max)?;
+                    if !more {
+                        self.used = from + header.length;
+                        return Ok(Some(stream.ended(call)));
+                    }
+                    Partial::Stream(stream)
+                }
                 (Some(MessageKind::Body), Some(Partial::Joined(kind, mut message))) => {
                     message.extend_from_slice(content);
                     Partial::Joined(kind, message)
@@ -211,7 +229,7 @@ impl Decoder {
                 // The result is not joined from its frames: its bytes are read to the place where they stay, so a large
                 // one is not copied again and again.
                 (Some(MessageKind::Result), None) if more && call > 0 => match begin(call, content, self.result_max)? {
-                    Some(begun) => Partial::Result(begun),
+                    Some(begun) => begun,
                     None => Partial::Joined(MessageKind::Result, content.to_vec()),
                 },
                 (Some(kind), None) if !more => {
@@ -222,6 +240,10 @@ impl Decoder {
                 }
                 (Some(kind), None) => Partial::Joined(kind, content.to_vec()),
                 (None, _) => return Err(ProtocolError::Type(header.kind)),
+            };
+            let part = match &partial {
+                Partial::Stream(stream) => Some(stream.part(&header)),
+                Partial::Joined(..) | Partial::Result(_) => None,
             };
             self.used = from + header.length;
             if let Partial::Joined(kind, message) = &partial {
@@ -237,6 +259,9 @@ impl Decoder {
                 return Err(ProtocolError::TooMany);
             }
             self.partial.insert(call, partial);
+            if part.is_some() {
+                return Ok(part);
+            }
         }
     }
 
@@ -315,6 +340,37 @@ impl Decoder {
     }
 }
 
+impl Stream {
+    fn append(&mut self, call: u64, piece: &[u8], limit: u64) -> Result<(), ProtocolError> {
+        if (self.data.len() + piece.len()) as u64 > limit {
+            return Err(ProtocolError::TooLarge { call, limit });
+        }
+        self.data.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Returns the bytes of the last frame. The content of the first frame, which is a Result, begins with the head.
+    fn part(&self, frame: &Header) -> WorkerMessage {
+        let from = self.data.len().saturating_sub(frame.length);
+        let is_first = kind(frame.kind) == Some(MessageKind::Result);
+        WorkerMessage::Part {
+            call: frame.call,
+            head: is_first.then(|| self.head.clone()),
+            data: self.data.get(from..).unwrap_or_default().to_vec(),
+        }
+    }
+
+    /// Returns the result as one that has stated its size.
+    fn ended(mut self, call: u64) -> WorkerMessage {
+        self.head.data = Some(self.data.len() as u64);
+        WorkerMessage::Result {
+            call,
+            head: self.head,
+            data: Some(self.data),
+        }
+    }
+}
+
 fn kind(number: u8) -> Option<MessageKind> {
     [
         MessageKind::Ready,
@@ -376,11 +432,17 @@ fn wrong_length() -> ProtocolError {
 }
 
 /// Returns a result whose head is whole in its first frame; nothing if the head goes on in another frame.
-fn begin(call: u64, content: &[u8], result_max: u64) -> Result<Option<Begun>, ProtocolError> {
+fn begin(call: u64, content: &[u8], result_max: u64) -> Result<Option<Partial>, ProtocolError> {
     let Some((head, part)) = split(content) else {
         return Ok(None);
     };
     let head = checked(head)?;
+    if head.stream {
+        let data = Vec::new();
+        let mut stream = Stream { head, data };
+        stream.append(call, part, result_max)?;
+        return Ok(Some(Partial::Stream(stream)));
+    }
     let size = head.data.unwrap_or(0);
     if size > result_max {
         return Err(ProtocolError::TooLarge {
@@ -393,13 +455,16 @@ fn begin(call: u64, content: &[u8], result_max: u64) -> Result<Option<Begun>, Pr
     let filled = part.len();
     let place = data.get_mut(..filled).ok_or_else(wrong_length)?;
     place.copy_from_slice(part);
-    Ok(Some(Begun { head, data, filled }))
+    Ok(Some(Partial::Result(Begun { head, data, filled })))
 }
 
 fn result(message: &[u8]) -> Result<(ResultHead, Option<Vec<u8>>), ProtocolError> {
     let short = || ProtocolError::Message("a result ends inside its head".to_owned());
     let (head, body) = split(message).ok_or_else(short)?;
-    let head = checked(head)?;
+    let mut head = checked(head)?;
+    if head.stream {
+        head.data = Some(body.len() as u64);
+    }
     if head.data.unwrap_or(0) != u64::try_from(body.len()).unwrap_or(u64::MAX) {
         return Err(wrong_length());
     }
@@ -419,6 +484,10 @@ fn checked(head: &[u8]) -> Result<ResultHead, ProtocolError> {
     // A status below 200 says that the final answer is still to come (RFC 9110, section 15.2).
     if head.status.is_some_and(|status| !(200..600).contains(&status)) {
         return Err(ProtocolError::Message("a result has an invalid status".to_owned()));
+    }
+    if head.stream && head.data.is_some() {
+        let message = "a result is a stream, and states its length".to_owned();
+        return Err(ProtocolError::Message(message));
     }
     Ok(head)
 }

@@ -226,6 +226,77 @@ fn a_result_in_several_frames_has_the_length_that_it_states() {
 }
 
 #[test]
+fn a_stream_comes_in_parts_and_then_whole() {
+    let head = ResultHead {
+        content_type: Some("text/plain".to_owned()),
+        stream: true,
+        status: Some(404),
+        headers: vec![("x-name".to_owned(), "value".to_owned())],
+        ..ResultHead::default()
+    };
+    let stated = r#"{"content_type":"text/plain","status":404,"headers":[["x-name","value"]],"stream":true}"#;
+    let begin = |call: u64, data: &[u8]| frame(4, 1, call, &result(stated, data));
+    let part = |call, data: &[u8], head: Option<&ResultHead>| WorkerMessage::Part {
+        call,
+        head: head.cloned(),
+        data: data.to_vec(),
+    };
+    let (first, later) = (
+        |call, data| part(call, data, Some(&head)),
+        |call, data| part(call, data, None),
+    );
+    let whole = |call, data: &[u8]| WorkerMessage::Result {
+        call,
+        head: ResultHead {
+            data: Some(data.len() as u64),
+            ..head.clone()
+        },
+        data: Some(data.to_vec()),
+    };
+    let bytes = [
+        begin(1, b""),
+        frame(3, 1, 1, b"ab"),
+        begin(2, b"x"),
+        frame(3, 0, 1, b"c"),
+        frame(3, 1, 2, b""),
+        frame(3, 0, 2, b""),
+        frame(4, 0, 3, &result(stated, b"y")),
+    ];
+    let expected = vec![
+        first(1, &b""[..]),
+        later(1, &b"ab"[..]),
+        first(2, b"x"),
+        whole(1, b"abc"),
+        later(2, b""),
+        whole(2, b"x"),
+        whole(3, b"y"),
+    ];
+    assert_eq!(read(&bytes.concat()), (expected, None));
+}
+
+#[test]
+fn a_stream_ends_with_an_error_or_within_the_limit() {
+    let begin = frame(4, 1, 1, &result(r#"{"stream":true}"#, b"a"));
+    let after = |more: Vec<u8>| read(&[begin.clone(), more].concat());
+    let (messages, error) = after(frame(5, 0, 1, br#"{"kind":"error","message":"m"}"#));
+    assert!(
+        matches!(&messages[1..], [WorkerMessage::Error { call: 1, .. }]),
+        "{messages:?}"
+    );
+    assert_eq!(error, None);
+    let limit = 100;
+    assert_eq!(after(frame(3, 1, 1, &[7; 99])).1, None);
+    assert_eq!(
+        after(frame(3, 1, 1, &[7; 100])).1,
+        Some(ProtocolError::TooLarge { call: 1, limit })
+    );
+    let log = frame(6, 0, 1, br#"{"time_ms":1,"level":"info","message":"m"}"#);
+    assert!(matches!(after(log).1, Some(ProtocolError::Frame(_))));
+    let stated = frame(4, 1, 1, &result(r#"{"stream":true,"data":1}"#, b"a"));
+    assert!(matches!(read(&stated).1, Some(ProtocolError::Message(_))));
+}
+
+#[test]
 fn messages_begun_are_not_more_than_calls() {
     let bytes: Vec<u8> = (1..20).flat_map(|call| frame(4, 1, call, b"x")).collect();
     assert_eq!(read(&bytes).1, Some(ProtocolError::TooMany));

@@ -361,7 +361,7 @@ fn word(action: &Action) -> Option<String> {
         Action::StoreCaller(accepted) => format!("store caller of {}", accepted.id.0),
         Action::Drained => "drained".to_owned(),
         Action::Reply(to, answer) => {
-            let what = match &**answer {
+            let what = match answer {
                 Answer::Queued(_) => "queued".to_owned(),
                 Answer::Finished(stands) => record(stands),
                 Answer::TimedOut { message, .. } => message.clone(),

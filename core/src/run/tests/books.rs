@@ -25,6 +25,7 @@ fn invocation(n: u64, durable: bool, stage: InvocationStage) -> Invocation {
         stage,
         durable,
         key: Some(IdempotencyKey::stored(format!("key {n}").into())),
+        caller: None,
         of_stream: false,
         order_key: None,
         queue_key: None,

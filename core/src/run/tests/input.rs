@@ -19,7 +19,7 @@ fn strict() -> Rules {
 
 fn with(payload: &str, mut submit: Submit) -> Event {
     submit.payload.data = Some(Data::from(payload.as_bytes()));
-    submit.payload.content_type = Some("application/json".to_owned());
+    submit.payload.content_type = Some("application/json".into());
     Event::Submit(Box::new(submit))
 }
 

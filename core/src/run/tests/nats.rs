@@ -187,19 +187,22 @@ fn a_claim_that_the_register_does_not_take_is_sent_again_and_keeps_nobody_waitin
     assert_eq!(claimed(&mut b, 1), "spawn w2 a1 1");
 }
 
-/// The register of all nodes is asked before the ledger. A claim that nobody waits for does not reach the ledger.
+/// The register or the ledger may answer long after that. A claim in the ledger is replaced by the record of what has happened.
 #[test]
 fn nobody_waits_for_a_claim_whose_invocation_has_ended_or_was_put_back() {
-    let mut b = unclaimed(rules());
-    stored(&mut b, message(1, 0));
-    assert!(b.s.is_claiming(id(1)));
-    b.cancel(1);
-    assert!(!b.s.is_claiming(id(1)));
-    put_off(&mut b, 1);
-    stored(&mut b, message(2, 0));
-    assert!(b.s.is_claiming(id(2)));
-    b.event(Event::HandOver);
-    assert!(!b.s.is_claiming(id(2)), "the next fnd claims it");
+    for answer in [claimed, put_off] {
+        let mut b = unclaimed(rules());
+        assert_eq!(stored(&mut b, message(1, 0)), "claim 1 a1");
+        b.cancel(1);
+        assert_eq!(updates(&b)[0].state, RunState::Cancelled);
+        assert_eq!(answer(&mut b, 1), "");
+        assert_eq!(stored(&mut b, message(2, 0)), "claim 2 a1");
+        b.event(Event::HandOver);
+        let stands = updates(&b);
+        assert_eq!((stands[0].state, stands[0].attempts), (RunState::Queued, 0));
+        let then = answer(&mut b, 2);
+        assert!(!then.contains("spawn"), "the next fnd claims it: {then}");
+    }
 }
 
 #[test]
@@ -440,6 +443,24 @@ fn a_drain_that_is_cancelled_waits_for_claims_that_are_put_off_too() {
     assert!(b.s.is_draining(), "a claim is not answered");
     assert_eq!(put_off(&mut b, 1), "claim 1 a1");
     assert!(!b.s.is_draining());
+}
+
+/// Its message is given back, and the register may have the claim, which is ended when its answer comes.
+#[test]
+fn a_drain_ends_once_the_claims_of_messages_are_answered() {
+    for answer in [claimed, put_off] {
+        let mut b = unclaimed(rules());
+        stored(&mut b, message(1, 0));
+        let drains = b.event(Event::Drain);
+        assert!(!drains.contains("drained"), "{drains}");
+        let given_back = withdraw(&mut b, 1);
+        assert!(!given_back.contains("drained"), "{given_back}");
+        assert_eq!(answer(&mut b, 1), "drained");
+    }
+    let mut b = unclaimed(rules());
+    stored(&mut b, message(1, 0));
+    b.event(Event::Drain);
+    assert_eq!(b.event(Event::StopNow), "drained", "it waits for nobody");
 }
 
 /// The spawner has the end of the lease as the deadline of the worker. It is before the timeout of 180 s.

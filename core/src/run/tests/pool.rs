@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::records::outcome::Reason;
-use crate::run::{Answered, Event, FunctionKind, Http, Pool, Rules};
+use crate::run::{Action, Answered, Event, Exited, FunctionKind, Http, Pool, Rules};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::ExitStatus::{Code, Signal};
 use fnd_wire::ids::WorkerId;
@@ -210,6 +210,27 @@ fn what_waits_hears_why_the_code_cannot_be_loaded() {
         b.code(1, 1),
         "record load: failed load; reply 1: failed load; forget w1"
     );
+}
+
+#[test]
+fn a_worker_that_only_exits_is_explained_by_what_it_printed() {
+    for (line, expected) in [
+        (None, "its worker exited before it was ready"),
+        (Some("no licence"), "its worker exited before it was ready: no licence"),
+    ] {
+        let mut b = Bench::with(handler(pool()));
+        b.submit(1);
+        b.spawned(1);
+        b.exited(Exited {
+            last_error_line: line.map(str::to_owned),
+            ..exit(1, Code(0))
+        });
+        let message = b.last.iter().find_map(|action| match action {
+            Action::Record(attempt, _) => Some(attempt.message.clone()),
+            _ => None,
+        });
+        assert_eq!(message.as_deref(), Some(expected));
+    }
 }
 
 #[test]

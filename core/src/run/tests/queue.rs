@@ -121,10 +121,7 @@ fn the_rate_allows_a_burst_and_then_says_when_to_come_again() {
     assert!(b.submit(1).contains("spawn"));
     assert!(b.submit(2).contains("spawn"));
     b.submit(3);
-    let Some(Action::Reply(_, answer)) = b.last.first() else {
-        panic!()
-    };
-    let Answer::Rejected(Rejection::Skipped { skip, retry_after }) = &**answer else {
+    let Some(Action::Reply(_, Answer::Rejected(Rejection::Skipped { skip, retry_after }))) = b.last.first() else {
         panic!()
     };
     assert_eq!((*skip, *retry_after), (Skip::Rate, Some(secs(5))));

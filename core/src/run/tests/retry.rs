@@ -157,7 +157,7 @@ fn records_have_what_is_kept_of_a_result_and_callers_and_polls_the_result() {
             match action {
                 Action::Record(_, record) | Action::Update(record) => recorded.extend(data(record)),
                 Action::Reply(_, answer) => {
-                    let Answer::Finished(record) = &**answer else {
+                    let Answer::Finished(record) = answer else {
                         panic!("{answer:?}");
                     };
                     assert_eq!(record.result, Some(result("secret")));

@@ -55,9 +55,13 @@ fn it_runs_by_itself_and_takes_no_invocations() {
 #[test]
 fn each_end_is_a_run_and_the_next_follows_after_a_growing_delay() {
     let mut b = Bench::running(None);
+    let next = |b: &Bench| b.s.function(&name("f")).unwrap().next_attempt_ms;
+    assert_eq!(next(&b), None);
     assert_eq!(b.code(1, 3), "record exit-3: failed exit-3");
+    assert_eq!(next(&b), Some(b.now.unix_ms + 1_000));
     assert_eq!(b.wait(Duration::from_millis(999)), "");
     assert_eq!(b.wait(Duration::from_millis(1)), "run f");
+    assert_eq!(next(&b), None);
     assert_eq!(b.submit_requested(2), "spawn w2 a1 2");
     b.spawned(2);
     // An exit with 0 is an end like any other.

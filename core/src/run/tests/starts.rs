@@ -207,10 +207,7 @@ fn callers_are_answered_at_once_where_the_spawner_does_not_answer() {
         "reply 1: unavailable; reply 2: unavailable; update 2 cancelled cancelled"
     );
     let reason = b.last.iter().find_map(|action| match action {
-        Action::Reply(_, answer) => match &**answer {
-            Answer::Rejected(Rejection::Unavailable { reason }) => Some(reason.clone()),
-            _ => None,
-        },
+        Action::Reply(_, Answer::Rejected(Rejection::Unavailable { reason })) => Some(reason.clone()),
         _ => None,
     });
     assert!(reason.unwrap().starts_with("fnd-spawner does not answer"));

@@ -119,8 +119,6 @@ pub(super) struct World {
     to_publish: Vec<Shares>,
     events: BTreeMap<std::sync::Arc<str>, Delivered>,
     to_claim: Vec<InvocationId>,
-    /// Claims of work that the nodes share: the register of all nodes is asked first, and the ledger after its answer.
-    to_register: Vec<InvocationRecord>,
     /// Invocations whose end calls follow.
     followed: BTreeSet<InvocationId>,
     processes: BTreeMap<WorkerId, Process>,
@@ -164,7 +162,6 @@ impl World {
             to_publish: Vec::new(),
             events: BTreeMap::new(),
             to_claim: Vec::new(),
-            to_register: Vec::new(),
             followed: BTreeSet::new(),
             processes: BTreeMap::new(),
             requested: Vec::new(),
@@ -200,14 +197,8 @@ impl World {
                     self.published(&shares, fine);
                 }
             }
-            Step::Register { which } => {
-                if let Some(at) = choose(which, self.to_register.len()) {
-                    let claim = self.to_register.remove(at);
-                    self.registered(claim);
-                }
-            }
             Step::Claim { fine } => self.answer_claims(fine),
-            Step::PutOff { which, ms } => self.put_off(which, Duration::from_millis(ms.into())),
+            Step::PutOff { which, fine, ms } => self.put_off(which, fine, Duration::from_millis(ms.into())),
             Step::LoseLease { which } => {
                 let id = id(u128::from(which) % (self.ids + 1));
                 self.handle(Event::LeaseLost(vec![(id, secs(3))]));

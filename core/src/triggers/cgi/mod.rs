@@ -8,4 +8,5 @@ mod answer;
 mod variables;
 
 pub use answer::{BadAnswer, read};
+pub(in crate::triggers) use variables::server;
 pub use variables::{VARIABLES_MAX, variables};

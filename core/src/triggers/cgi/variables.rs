@@ -82,7 +82,7 @@ fn paths(request: &HttpRequest) -> Option<(String, String)> {
 }
 
 /// Returns name and port of the server that the caller asked.
-fn server(request: &HttpRequest) -> (&str, &str) {
+pub(in crate::triggers) fn server(request: &HttpRequest) -> (&str, &str) {
     let standard = if request.scheme == "https" { "443" } else { "80" };
     let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     // The part after the last colon of an IPv6 address ends with `]`, so it is not taken for a port.

@@ -78,6 +78,12 @@ impl NodeLease {
         self.attempts.get(&invocation).is_some_and(|attempt| !attempt.is_over)
     }
 
+    /// Says whether the time of an attempt that has not ended is over.
+    #[must_use]
+    pub fn is_over(&self, invocation: InvocationId) -> bool {
+        self.attempts.get(&invocation).is_some_and(|attempt| attempt.is_over)
+    }
+
     /// Says whether an attempt that was claimed may start: the lease was renewed in time ever since [`Self::hold`].
     #[must_use]
     pub fn is_held(&self, invocation: InvocationId, now: Duration) -> bool {

@@ -51,6 +51,8 @@ pub struct KnownMessage {
     pub mark: MessageMark,
     /// How far this node has come with it.
     pub step: LocalStep,
+    /// Whether an attempt of it has begun on this node, or is claimed in the ledger.
+    pub has_begun: bool,
     /// Whether its invocation has ended as `interrupted`.
     pub is_interrupted: bool,
 }

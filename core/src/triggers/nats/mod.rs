@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  delivered ─▶ accepted ─▶ claimed ─▶ running ─▶ ended ─▶ claim `done` ─▶ acknowledged
-//!      │      (ledger row)  (compare    │  ▲       (final record on the disk)
-//!      │                     and set)   │  └─ retry: claimed again
+//!      │      (ledger row)  (register   │  ▲       (final record on the disk)
+//!      │                    and ledger) │  └─ retry: claimed again
 //!      ├─ given back, with a delay      └─ fenced: the lease of this node has ended
 //!      ├─ acknowledged: another node has its final record
 //!      └─ taken over: the node that had it is silent; its attempt counts as interrupted
@@ -25,6 +25,7 @@
 //! - `lease`: the lease of this node, and the attempts that end with it
 //! - `memory`: the facts about messages that the ledger stores
 //! - `message`: the content of a message: a CloudEvent or data
+//! - `open_claims`: the claims that wait for the answers of the register and the ledger
 //! - `pull`: how many messages are asked for
 //! - `rules`: an entry of `[[nats]]` with the limits of its manifest
 //! - `server`: requests of JetStream and their answers, as bytes
@@ -37,6 +38,7 @@ pub mod event;
 pub mod lease;
 pub mod memory;
 pub mod message;
+pub mod open_claims;
 pub mod pull;
 pub mod rules;
 pub mod server;

@@ -1,4 +1,4 @@
-//! `fndctl deploy PATH`: uploads a file, a directory or an archive as a function, and waits until it serves. YAML files of
+//! `fndctl deploy PATH`: uploads a file, a directory or an archive as a function, and waits until fnd accepts it. YAML files of
 //! other systems are uploaded as the functions that they describe.
 //!
 //! Files:
@@ -27,6 +27,7 @@ use std::path::PathBuf;
     fndctl deploy hello.py --if-version sha256:3f2a   only over that version\n  \
     fndctl deploy function.yaml trigger.yaml      functions of Keptn, Kubeless, Kyma or Rafay\n\n\
     A manifest beside the file (hello.toml) is sent with it. An option wins over the same key of the manifest, and fndctl says so. \
+    The code of a new function is loaded at its first call, unless it has `pool.min`; a new version is loaded before it serves. \
     A refused upload changes nothing: the version before serves, and the exit code is 8. Exit code 7: another version serves, or \
     somebody else deploys the function at this moment. Needs the role admin for the function.")]
 pub(crate) struct Args {

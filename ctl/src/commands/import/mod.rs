@@ -11,8 +11,9 @@ use crate::exit::{CommandFailure, Exit};
 use crate::local::{self, LocalPlaces};
 use fnd_import::failure::ImportFailure;
 use fnd_import::users::ImportedUsers;
-use fnd_import::{Imported, compose, crontab, dagu, pm2, supervisord, systemd, webhook, write, yaml};
+use fnd_import::{Imported, compose, crontab, dagu, pm2, sam, supervisord, systemd, webhook, write, yaml};
 use fnd_manifest::diagnostic::Diagnostic;
+use fnd_manifest::foreign::{FieldVerdict, Row};
 use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
@@ -48,6 +49,8 @@ enum ImportKind {
     Dagu(DaguArgs),
     /// Services of a compose file that run a program of the machine.
     Compose(ComposeArgs),
+    /// Functions of an AWS SAM template whose runtime is `provided`: programs with a `bootstrap`.
+    Sam(SamArgs),
     /// Hooks of webhook (github.com/adnanh/webhook).
     Webhook(WebhookArgs),
 }
@@ -155,6 +158,22 @@ struct ComposeArgs {
     file: PathBuf,
 }
 
+/// Options of `import sam`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    fndctl import sam .aws-sam/build/template.yaml            after `sam build`\n  \
+    fndctl import sam template.yaml --parameter Stage=live --out /etc/fnd/functions")]
+struct SamArgs {
+    /// The template.
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+
+    /// The value of a parameter, in place of its default; also of `AWS::Region` or `AWS::StackName`. One with `NoEcho` needs no
+    /// value: it becomes a secret.
+    #[arg(long = "parameter", value_name = "NAME=VALUE")]
+    parameters: Vec<String>,
+}
+
 /// Where to write.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ImportTarget {
@@ -209,6 +228,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure
         Some(ImportKind::Supervisord(args)) => supervisord::import(&args.file, args.link, users)?,
         Some(ImportKind::Dagu(args)) => dagu::import(&args.file)?,
         Some(ImportKind::Compose(args)) => compose::import(&args.file, users)?,
+        Some(ImportKind::Sam(args)) => sam::import(&args.file, &args.parameters)?,
         Some(ImportKind::Webhook(args)) => webhook::import(&args.file, args.link)?,
         None if args.files.is_empty() => {
             let help = "name a file: `fndctl import function.yaml`";
@@ -229,6 +249,7 @@ fn with_kinds(failure: ImportFailure) -> CommandFailure {
 
 /// Writes the functions and prints the report.
 fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> Result<Exit, CommandFailure> {
+    let refusals = refusals(&imported);
     // Before anything is written: a function that fnd would refuse does not reach the directory.
     let problems = judge(context, &mut imported)?;
     // The rows come function by function, and people read them beside the file.
@@ -237,10 +258,22 @@ fn finish(context: &Context, target: &ImportTarget, mut imported: Imported) -> R
         Some(base) => write::functions(base, target.force, &imported)?,
         None => Vec::new(),
     };
-    report::print(context, target, &imported, &written, &problems)?;
+    let outcome = report::ImportOutcome {
+        written: written.iter().map(|path| path.display().to_string()).collect(),
+        problems: &problems,
+        refusals: &refusals,
+    };
+    report::print(context, target, &imported, &outcome)?;
     let refused = imported.report.is_refused() || problems.iter().any(Diagnostic::is_error);
     // The other functions were written, and the exit code says that some are missing.
     Ok(if refused { Exit::InvalidManifest } else { Exit::Fine })
+}
+
+/// Returns the mistakes of the files, as problems.
+fn refusals(imported: &Imported) -> Vec<Diagnostic> {
+    let rows = imported.report.rows.iter();
+    let refused = rows.filter(|row| row.verdict == FieldVerdict::Refused);
+    refused.filter_map(Row::diagnostic).collect()
 }
 
 /// Judges the functions as fnd will, and takes those away that it would refuse. Returns the problems.
@@ -249,7 +282,7 @@ fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, 
     let (judge, mut problems) = local::judge(&places.config, &places.runtimes);
     // A refused configuration is no mistake of the functions, so all of them are written.
     let Some(judge) = judge else { return Ok(problems) };
-    let report = &mut imported.report;
+    let (report, refused) = (&mut imported.report, &mut imported.refused);
     imported.functions.retain(|made| {
         let found = judge.made(made);
         let fine = !found.iter().any(Diagnostic::is_error);
@@ -263,6 +296,7 @@ fn judge(context: &Context, imported: &mut Imported) -> Result<Vec<Diagnostic>, 
                 problems.push(problem);
             }
         }
+        refused.extend((!fine).then(|| made.name.clone()));
         fine
     });
     Ok(problems)

@@ -51,7 +51,7 @@ pub(super) async fn uploaded(context: &Context, function: &str) -> Result<Kubele
     Ok(KubelessCode::of(files, beside, runtime, function)?)
 }
 
-/// Uploads the function, waits until it serves, and says what was done.
+/// Uploads the function, waits until fnd accepts it, and says what was done.
 ///
 /// # Errors
 /// fnd refuses the function, its dependencies cannot be installed, or it does not serve.

@@ -12,7 +12,8 @@ mod summary;
 use crate::common::filter::{Filter, RunFilter};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::Format;
+use crate::hosts::HostRows;
+use crate::output::{Format, Output, parse};
 use crate::text::since;
 use fnd_core::api::NodeStatus;
 use jiff::Timestamp;
@@ -35,6 +36,13 @@ pub(crate) struct Args {
     /// Print a message for sendmail (RFC 5322), with the verdict as its subject.
     #[arg(long)]
     mail: bool,
+}
+
+impl Args {
+    /// Returns whether a message is wanted.
+    pub(crate) fn is_mail(&self) -> bool {
+        self.mail
+    }
 }
 
 /// Most runs that are read: a hundred pages of the API.
@@ -68,5 +76,15 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     context.made(&report, |out| {
         let lines = page::lines(&report, out.columns(), |text| out.instant(text));
         lines.iter().try_for_each(|line| out.line(line))
+    })
+}
+
+/// Returns another machine's report as one row, and its failures.
+pub(crate) fn rows(_: &Output, body: &[u8], _: Timestamp) -> Result<HostRows, CommandFailure> {
+    let report: Report = parse(body)?;
+    let failures = report.failures.iter().map(page::failure);
+    Ok(HostRows {
+        table: page::row(&report),
+        lines: page::cut(&report).into_iter().chain(failures).collect(),
     })
 }

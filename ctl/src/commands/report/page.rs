@@ -1,9 +1,10 @@
 //! A report as lines for people: one screen, if not much went wrong.
 
 use super::summary::{FunctionSummary, Report, RunGroup};
-use crate::common::tables::{table, toned};
+use crate::common::tables::{bad_if, table, toned};
 use crate::output::{TextTable, Tone, escape, wrap};
 use crate::text::{duration, size};
+use fnd_wire::units::counted;
 
 /// Rows of each part; `-o json` has all.
 const ROWS: usize = 15;
@@ -14,9 +15,7 @@ const ID: usize = 8;
 pub(super) fn lines(report: &Report, columns: Option<u16>, instant: impl Fn(&str) -> String) -> Vec<String> {
     let mut lines = wrapped(&format!("{}: {}", report.node, report.verdict), columns);
     lines.push(format!("{} to {}", instant(&report.since), instant(&report.until)));
-    if report.is_cut {
-        lines.push(format!("there were more runs: these are the newest {}", report.runs));
-    }
+    lines.extend(cut(report));
     // Tables are indented.
     let narrower = columns.map(|columns| columns.saturating_sub(2));
     let failed = groups(&report.failures);
@@ -27,6 +26,37 @@ pub(super) fn lines(report: &Report, columns: Option<u16>, instant: impl Fn(&str
     part(&mut lines, "RUNS", ran.lines(narrower), report.functions.len());
     lines.extend(most(&report.functions).iter().flat_map(|text| wrapped(text, columns)));
     lines
+}
+
+/// Returns how many runs the report is about, if not about all.
+pub(super) fn cut(report: &Report) -> Option<String> {
+    let is_cut = report.is_cut;
+    is_cut.then(|| format!("there were more runs: these are the newest {}", report.runs))
+}
+
+/// Returns the report as one row, beside those of other machines.
+pub(super) fn row(report: &Report) -> TextTable {
+    let heads = ["RUNS", "FAILED", "SKIPPED", "DEAD LETTERS", "VERDICT"];
+    toned(
+        heads,
+        [report],
+        |report| bad_if(report.failed > 0),
+        |report| {
+            [
+                report.runs.to_string(),
+                report.failed.to_string(),
+                report.skipped.to_string(),
+                report.dead_letters.to_string(),
+                report.verdict.clone(),
+            ]
+        },
+    )
+}
+
+/// Returns runs that failed alike, as one line.
+pub(super) fn failure(group: &RunGroup) -> String {
+    let times = counted(group.count, "time", "times");
+    format!("{} {}, {times}: {}", group.function, group.reason, group.message)
 }
 
 /// Adds a part with a heading, unless it is empty. The first line of a table is its header.

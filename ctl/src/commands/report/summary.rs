@@ -5,12 +5,13 @@ use fnd_core::records::outcome::RunState;
 use fnd_core::run::FunctionState;
 use fnd_wire::units::counted;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A report, in the form of `-o json`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// A report, in the form of `-o json`. Another version of fndctl may have written it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct Report {
     pub(super) node: String,
     pub(super) since: String,
@@ -43,7 +44,8 @@ pub(super) struct Report {
 }
 
 /// The runs of a function.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(super) struct FunctionSummary {
     pub(super) function: String,
     pub(super) runs: u64,
@@ -58,7 +60,7 @@ pub(super) struct FunctionSummary {
 }
 
 /// Runs of a function that ended alike.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct RunGroup {
     pub(super) function: String,
     pub(super) reason: String,
@@ -70,7 +72,7 @@ pub(super) struct RunGroup {
 }
 
 /// A function that does not run as it should.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Stopped {
     pub(super) function: String,
     pub(super) state: FunctionState,

@@ -5,7 +5,7 @@ mod test;
 use crate::common::tables::{bad_if, toned};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::{TextTable, Tone};
+use crate::output::{Format, TextTable, Tone};
 use crate::text::duration;
 use fnd_core::api::{RouteList, RouteView};
 
@@ -33,6 +33,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let reply = context.client.get("/v1/routes").await?;
     context.out.answer(&reply.body, |list: &RouteList, out| {
+        if out.format == Format::Name {
+            return functions(list).into_iter().try_for_each(|name| out.line(name));
+        }
         if list.routes.is_empty() && list.events.is_none() {
             out.line("no function has a route; `fndctl explain http` shows how to write one")?;
         } else {
@@ -44,6 +47,17 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             out.remark(&format!("listening on {}", list.listen.join(", ")))
         }
     })
+}
+
+/// Returns the functions with routes, each once, in the order of the routes.
+fn functions(list: &RouteList) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in list.routes.iter().map(|route| route.function.as_str()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn table(list: &RouteList) -> TextTable {
@@ -71,5 +85,26 @@ fn table(list: &RouteList) -> TextTable {
         let cells = ["POST", "", &events.path, "(events)", &auth, "", "", "", ""];
         table.row(Tone::Plain, cells.map(str::to_owned));
     }
-    table
+    // The address of a route is of no use where it is cut.
+    table.giving_way(&["P50", "P99", "CALLS", "LAST"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn names_are_functions_each_once() {
+        let route = |path: &str, function: &str| {
+            json!({
+                "methods": ["POST"], "host": null, "path": path, "function": function, "auth": [], "async": false,
+                "calls": 0, "p50_ms": null, "p99_ms": null, "last_status": null,
+            })
+        };
+        let routes = [route("/a", "b"), route("/b", "web/a"), route("/c", "b")];
+        let list = json!({ "listen": [], "routes": routes, "events": { "path": "/events", "auth": [] } });
+        let list: RouteList = serde_json::from_value(list).unwrap();
+        assert_eq!(functions(&list), ["b", "web/a"]);
+    }
 }

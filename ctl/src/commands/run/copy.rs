@@ -144,6 +144,8 @@ pub(super) fn configuration(from: &Path, to: &Path) -> Result<Vec<String>, Comma
     let mut more: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     more.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     more.sort();
+    // fnd refuses a named configuration file that does not exist.
+    fs::write(to, "").map_err(|error| failed(to, &error))?;
     let directory = to.with_file_name("conf.d");
     fs::create_dir(&directory).map_err(|error| failed(&directory, &error))?;
     let write = |name: &str, text: &str| {

@@ -35,7 +35,7 @@ impl RunSubject {
             return Err(CommandFailure::usage(message).help("`fndctl invoke F` runs a function that fnd has loaded"));
         }
         let places = LocalPlaces::of(context.user)?;
-        let config = args.config.clone().unwrap_or(places.config);
+        let config = local::named_configuration(args.config.as_deref(), &places)?;
         let (judge, problems) = local::judge(&config, &places.runtimes);
         let checked = judge.map(|judge| check(&judge, &Disk, &path.display().to_string()));
         let found = checked.iter().flat_map(|checked| checked.all());
@@ -61,7 +61,11 @@ impl RunSubject {
         let inside = path.parent().filter(|_| path.ends_with("function.toml"));
         let mut files = files.into_iter().map(PathBuf::from);
         let (code, sidecar) = match inside.or(Some(path.as_path()).filter(|path| path.is_dir())) {
-            Some(directory) => (directory.to_path_buf(), Some(directory.join("function.toml"))),
+            Some(directory) => {
+                // A program for AWS Lambda needs none.
+                let manifest = Some(directory.join("function.toml")).filter(|manifest| manifest.exists());
+                (directory.to_path_buf(), manifest)
+            }
             None => (files.next().unwrap_or_else(|| path.clone()), files.next()),
         };
         Ok(Self {

@@ -1,8 +1,8 @@
 //! `fndctl secret [list|new|set|rm|encrypt|keygen]`: the secrets of functions, and those with which fnd checks requests. Values are read from standard input or
 //! a file, never from an argument, and none is shown but a new one, once.
 //!
-//! The directory is the one beside the configuration that the command line names. fnd is not asked for it: fnd has no
-//! privileges, and must not choose where root writes.
+//! The directory is the one beside the configuration that the command line names. fnd, which has no privileges, must not choose
+//! where root writes: if its configuration is another one, nothing is written until a person names one.
 //!
 //! Files:
 //! - `encrypt`: secrets that lie encrypted beside functions
@@ -10,7 +10,7 @@
 mod encrypt;
 
 use crate::common::confirm::confirmed;
-use crate::common::reread::{configuration, reread, used_by};
+use crate::common::reread::{Use, configuration, reread, used_by};
 use crate::common::tables::{bad_if, toned};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
@@ -183,9 +183,18 @@ fn secret_names() -> ArgValueCandidates {
 /// # Errors
 /// The value can't be stored, or there is one already.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let config = configuration(context, args.config)?;
+    let what = args.what.unwrap_or(SecretVerb::List);
+    let how = match what {
+        SecretVerb::List => Use::Read,
+        SecretVerb::New(_)
+        | SecretVerb::Set(_)
+        | SecretVerb::Encrypt(_)
+        | SecretVerb::Keygen
+        | SecretVerb::Rm { .. } => Use::Change,
+    };
+    let config = configuration(context, args.config.as_deref(), how).await?;
     let store = SecretStore::beside(&config);
-    match args.what.unwrap_or(SecretVerb::List) {
+    match what {
         SecretVerb::List => list(context, &store).await,
         SecretVerb::New(new) => make(context, &store, new).await,
         SecretVerb::Set(set) => {

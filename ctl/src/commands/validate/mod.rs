@@ -5,6 +5,7 @@
 
 mod version;
 
+use crate::common::reread::note_other;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::health::installed::Ground;
@@ -12,7 +13,7 @@ use crate::health::syntax;
 use crate::local::{self, LocalPlaces};
 use fnd_core::api::ValidateReport;
 use fnd_manifest::check::Disk;
-use fnd_manifest::check::check;
+use fnd_manifest::check::{check, check_functions};
 use fnd_manifest::diagnostic::{Diagnostic, Severity};
 use fnd_manifest::function::listing::unclaimed;
 use fnd_wire::units::counted;
@@ -51,15 +52,23 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, CommandF
     }
     // Any other `.toml` file may be the manifest of a function.
     let is_configuration = path.is_file() && path.file_name().is_some_and(|name| name == "fnd.toml");
-    let configuration = match &args.config {
-        _ if is_configuration => &path,
-        Some(config) => config,
-        None => &places.config,
+    let configuration = if is_configuration {
+        path.clone()
+    } else {
+        let config = local::named_configuration(args.config.as_deref(), &places)?;
+        note_other(context, args.config.as_deref(), &config).await;
+        config
     };
-    let (judge, mut diagnostics) = local::judge(configuration, &places.runtimes);
+    let (judge, mut diagnostics) = local::judge(&configuration, &places.runtimes);
     let mut judged = 0;
     if let Some(judge) = judge.filter(|_| !is_configuration) {
-        let mut checked = check(&judge, &Disk, &path.display().to_string());
+        let text = path.display().to_string();
+        // A directory that fnd takes its functions from is no function itself.
+        let mut checked = if path.is_dir() && places.functions.contains(&path) {
+            check_functions(&judge, &Disk, &text)
+        } else {
+            check(&judge, &Disk, &text)
+        };
         judged = checked.verdicts.len();
         let ground = Ground::of(&path, &places, context.user);
         // With `--content` the files are for another machine, so the judge's warning about the version stays.

@@ -1,19 +1,23 @@
 //! `GET /v1/audit`, and the entries of calls. These calls make an entry: a call whose route needs more than the role viewer; and
 //! every call that is refused because of the caller's role, or because the socket is that of a function and the caller is another
-//! user.
+//! user. A call that has led to a run makes none where the record of the run has the caller.
 
 use super::{ADMIN, AUDIT, ControlRoute, RouteAbout};
-use crate::backend::{Backend, Failure};
+use crate::backend::Backend;
 use crate::clock;
 use crate::control::call::ControlCall;
 use crate::control::limits::PAGE;
 use crate::control::refusal::failed;
+use crate::http::query::wrong;
 use crate::http::response::{Answered, INVOCATION, Refusal, long_json};
 use crate::peer::Peer;
 use fnd_core::access::Permissions;
-use fnd_core::audit::{AuditFilter, AuditedCalls};
+use fnd_core::audit::{AuditCursor, AuditFilter, AuditedCalls, LOST};
+use fnd_manifest::schema::one_of;
+use fnd_manifest::schema::read::nearest;
 use fnd_manifest::settings::Role;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -30,18 +34,32 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let filter = AuditFilter {
         function: query.function()?,
         user: query.get("user", "a name or a uid", some)?,
-        verb: query.get("verb", "a verb such as `invoke`", some)?,
+        verb: verb(query.get("verb", "a verb such as `invoke`", some)?)?,
         refused: query.switch("refused")?,
         since_ms: query.instant("since")?,
         until_ms: query.instant("until")?,
         limit: query.count("limit", PAGE)?,
-        after: query.get("after", "the cursor `next` of the page before", |text| {
-            text.parse().ok()
-        })?,
+        after: query.get("after", "the cursor `next` of the page before", AuditCursor::parse)?,
     };
-    let list = call.backend.audit.list(filter).await.map_err(Failure);
-    let list = list.map_err(failed("read the audit"))?;
+    let list = call.backend.audited(filter).await.map_err(failed("read the audit"))?;
     long_json(list.entries.len(), list).await
+}
+
+/// Refuses a verb that no entry can have: an empty list would say that nobody made such a call.
+fn verb(typed: Option<String>) -> Result<Option<String>, Refusal> {
+    let Some(typed) = typed else { return Ok(None) };
+    let mut verbs: Vec<&str> = super::routes().map(|route| route.verb).collect();
+    verbs.extend([UNKNOWN, CONNECT, LOST]);
+    verbs.sort_unstable();
+    verbs.dedup();
+    if verbs.contains(&typed.as_str()) {
+        return Ok(Some(typed));
+    }
+    let expected = match nearest(&typed, &verbs) {
+        Some(near) => format!("a verb such as `{near}`"),
+        None => one_of(&verbs),
+    };
+    Err(wrong("verb", &expected, &typed))
 }
 
 /// The verb of a request whose path no route has. Only a caller without a role makes an entry with this verb.
@@ -80,6 +98,8 @@ pub(super) struct Auditing<'a> {
     invocation: Option<InvocationId>,
     code: Option<String>,
     is_recorded: bool,
+    /// Whether a run was requested whose record has the caller.
+    pub(super) is_in_record: Rc<Cell<bool>>,
 }
 
 impl<'a> Auditing<'a> {
@@ -96,6 +116,7 @@ impl<'a> Auditing<'a> {
             invocation: None,
             code: None,
             is_recorded: false,
+            is_in_record: Rc::default(),
         }
     }
 
@@ -114,6 +135,10 @@ impl<'a> Auditing<'a> {
     /// Stores the refusal that is the answer to the call.
     pub(super) fn is_refused_with(&mut self, refusal: &Refusal, reach: &Permissions) {
         let problem = &refusal.problem;
+        // A call that was rejected has no record, also if its caller leaves before it has this answer.
+        if problem.invocation.is_none() {
+            self.is_in_record.set(false);
+        }
         // The handler of a list has refused a function that the caller may not view.
         let is_hidden = |name: &FunctionName| problem.status == 404 && !reach.views(name);
         self.refused |= problem.function.as_ref().is_some_and(is_hidden);
@@ -130,6 +155,12 @@ impl<'a> Auditing<'a> {
         if !self.changes && !self.refused {
             return;
         }
+        // A request that was rejected has no record, and its answer names no run.
+        let is_in_record = self.is_in_record.get() && answer.headers().contains_key(INVOCATION);
+        if is_in_record && !self.backend.audit.tells_runs() {
+            return;
+        }
+        self.is_in_record.set(is_in_record);
         // A run that the call has started has its id only now.
         let started = || InvocationId::parse(answer.headers().get(INVOCATION)?.to_str().ok()?);
         self.invocation = self.invocation.or_else(started);
@@ -154,13 +185,16 @@ impl<'a> Auditing<'a> {
             refused: self.refused,
             duration_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
             count: 1,
+            is_in_record: self.is_in_record.get(),
         }
     }
 }
 
 impl Drop for Auditing<'_> {
     fn drop(&mut self) {
-        if !self.is_recorded && (self.changes || self.refused) {
+        // The record of a run has its caller also if the caller has left.
+        let is_in_record = self.is_in_record.get() && !self.backend.audit.tells_runs();
+        if !self.is_recorded && !is_in_record && (self.changes || self.refused) {
             let entry = self.entry(None);
             drop(self.backend.audit.record(entry)); // the caller has left
         }

@@ -29,7 +29,7 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
     let upload = Upload {
         function: function.clone(),
-        uploader: call.uid,
+        uploader: call.caller.uid,
         form,
         body,
         condition,

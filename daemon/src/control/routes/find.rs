@@ -63,32 +63,32 @@ pub(super) fn find(
     Err(refusal)
 }
 
-/// Decides by the path whether the caller may use a route. If the caller may not view the function in the path, the answer is the
-/// same whether the function exists or not: there is no such function. A route about an invocation still has to be
-/// [permitted](permit_invocation).
+/// Decides by the path whether the caller may use a route; `function` is what a route about a function names. If the caller may not
+/// view it, the answer is the same whether the function exists or not: there is no such function. A route about an invocation still
+/// has to be [permitted](permit_invocation).
 ///
 /// # Errors
 /// The caller may not.
-pub(super) fn permit_path(route: &ControlRoute, places: &[String], reach: &Permissions) -> Result<(), Refusal> {
+pub(super) fn permit_path(
+    route: &ControlRoute,
+    function: Option<&FunctionName>,
+    reach: &Permissions,
+) -> Result<(), Refusal> {
     if route.role.is_some() && reach.greatest().is_none() {
         return Err(refuse(Code::NotAllowed, NO_ROLE));
     }
-    let name = || FunctionName::new(places.first().map_or("", String::as_str));
-    let (role, function) = match route.about {
-        RouteAbout::Node => (reach.node(), None),
-        RouteAbout::List | RouteAbout::Invocation => (reach.greatest(), None),
-        RouteAbout::Function => match name() {
-            Ok(name) if !reach.views(&name) => return Err(no_function(&name)),
-            Ok(name) => (reach.function(&name), Some(name)),
-            // The handler of the route refuses a text that is no name.
-            Err(_) => (reach.greatest(), None),
-        },
+    let role = match (route.about, function) {
+        (RouteAbout::Node, _) => reach.node(),
+        (RouteAbout::Function, Some(name)) if !reach.views(name) => return Err(no_function(name)),
+        (RouteAbout::Function, Some(name)) => reach.function(name),
+        // The handler of the route refuses a text that is no name of a function.
+        (RouteAbout::List | RouteAbout::Invocation | RouteAbout::Function, _) => reach.greatest(),
     };
     // `None` is less than every role. So a route without a role is for everybody, and a caller without a role gets no
     // other.
     match role >= route.role {
         true => Ok(()),
-        false => Err(denied(role, route, function.as_ref())),
+        false => Err(denied(role, route, function)),
     }
 }
 
@@ -195,7 +195,11 @@ mod tests {
     }
 
     fn refused(method: &Method, path: &str, reach: &Permissions) -> Option<Refusal> {
-        let found = find(method, path, reach).and_then(|(route, places)| permit_path(route, &places, reach));
+        let found = find(method, path, reach).and_then(|(route, places)| {
+            let name = places.first().filter(|_| route.about == RouteAbout::Function);
+            let function = name.and_then(|name| FunctionName::new(name).ok());
+            permit_path(route, function.as_ref(), reach)
+        });
         found.err()
     }
 

@@ -2,24 +2,26 @@
 
 use super::deploy::tagged;
 use super::{ControlRoute, OPERATOR, VIEWER, changed};
-use crate::backend::FunctionFilter;
+use crate::backend::{ATTENTION, FunctionFilter, ListPart, ListedState};
 use crate::control::call::ControlCall;
+use crate::control::limits::PAGE;
 use crate::control::refusal::{failed, not_changed, not_stored};
-use crate::http::query::wrong;
+use crate::http::query::{Query, wrong};
 use crate::http::response::{Answered, Refusal, internal, long_json, refuse};
 use crate::http::stream::{Framing, lines};
 use crate::invoke::answer::wait;
 use crate::invoke::refusal::no_function;
+use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
-use fnd_core::api::{FunctionList, Problem};
 use fnd_core::json::visit_members;
-use fnd_core::run::{Answer, Rejection};
+use fnd_core::run::{Answer, FunctionState, Rejection};
 use fnd_manifest::function::Mode;
 use fnd_manifest::settings::Role;
+use fnd_wire::ids::FunctionName;
 use serde_json::Value;
 
 pub(super) static ROUTES: &[ControlRoute] = &[
-    route!(GET "/v1/functions" List VIEWER "list", list, Some(&["label", "watch"])),
+    route!(GET "/v1/functions" List VIEWER "list", list, Some(&["label", "state", "q", "limit", "after", "watch"])),
     route!(GET "/v1/functions/{function}" Function VIEWER "show", show, Some(&["watch"])),
     route!(POST "/v1/functions/{function}/enable" Function OPERATOR "enable", set_enabled(true)),
     route!(POST "/v1/functions/{function}/disable" Function OPERATOR "disable", set_enabled(false)),
@@ -33,7 +35,8 @@ pub(super) static ROUTES: &[ControlRoute] = &[
     route!(GET "/v1/usage" List VIEWER "usage", usage),
 ];
 
-// `GET /v1/functions[?label=k=v]` and `GET /v1/functions/F`, both with `watch=1` as a stream of changes.
+// `GET /v1/functions[?label=k=v&state=S&q=TEXT&limit=N&after=F]` and `GET /v1/functions/F`, both with `watch=1` as a stream of
+// changes.
 
 /// Lists functions; a function must have all given labels.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
@@ -47,11 +50,29 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
         };
         filter.labels.push((key.to_owned(), value.to_owned()));
     }
+    let part = part(&call.query)?;
     if call.query.switch("watch")? {
+        if part != ListPart::default() {
+            let detail = "`watch` follows every function that has the labels: `state`, `q`, `limit` and `after` do not go with it";
+            return Err(refuse(Code::BadRequest, detail));
+        }
         return Ok(lines(call.backend.watch(filter), Framing::Lines));
     }
-    let functions = call.backend.functions(filter).await;
-    long_json(functions.len(), FunctionList { functions }).await
+    let list = call.backend.functions(filter, part).await;
+    long_json(list.functions.len(), list).await
+}
+
+/// Returns the part of the list that a request asks for: all of it without `limit`.
+fn part(query: &Query) -> Result<ListPart, Refusal> {
+    let is_page = query.all("limit").next().is_some();
+    let limit = is_page.then(|| query.count("limit", PAGE)).transpose()?;
+    let states = format!("one of {}, {ATTENTION}", FunctionState::WORDS.join(", "));
+    Ok(ListPart {
+        after: query.get("after", "the name of a function", |text| FunctionName::new(text).ok())?,
+        limit: limit.map(|limit| limit as usize),
+        state: query.get("state", &states, ListedState::parse)?,
+        text: query.get("q", "a text", |text| Some(text.to_lowercase()))?,
+    })
 }
 
 pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
@@ -128,7 +149,7 @@ async fn restart(call: ControlCall) -> Result<Answered, Refusal> {
 
 async fn set(call: ControlCall, enabled: bool, state: &str) -> Result<Answered, Refusal> {
     let function = call.function()?;
-    match wait(call.backend.set_enabled(&function, enabled, call.uid)).await? {
+    match wait(call.backend.set_enabled(&function, enabled, call.caller.uid)).await? {
         Answer::Done => changed(state),
         Answer::NotFound => Err(no_function(&function)),
         Answer::StoreFailed => Err(not_changed()),

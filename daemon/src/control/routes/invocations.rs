@@ -6,7 +6,7 @@ use crate::control::call::ControlCall;
 use crate::control::limits::{PAGE, WAIT_MAX};
 use crate::control::refusal::{failed, no_invocation, not_changed, not_stored};
 use crate::http::response;
-use crate::http::response::{Answered, INVOCATION, Refusal, STATE, STATUS, header, internal, json, long_json};
+use crate::http::response::{Answered, Refusal, STATUS, internal, json, long_json, name_run};
 use crate::invoke::answer::{of_end, of_run, wait};
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
@@ -114,8 +114,7 @@ pub(super) async fn result(call: ControlCall) -> Result<Answered, Refusal> {
         None => of_end(&(&view).into(), None)?,
     };
     let headers = answer.headers_mut();
-    headers.insert(INVOCATION, header(&id.to_string()));
-    headers.insert(STATE, header(view.state.as_str()));
+    name_run(headers, id, view.state);
     let chosen = result.as_ref().and_then(|result| result.response.as_deref());
     if let Some(status) = chosen.and_then(|chosen| chosen.status) {
         headers.insert(STATUS, status.into());

@@ -113,8 +113,13 @@ async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<An
         let detail = format!("`{function}` is a script, which gets only the body of a request: POST to .../invoke");
         return Err(refuse(Code::BadRequest, detail));
     }
-    let submit = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
+    let mut submit = read_headers(&call, function, &bounds, (when != When::Stored, target))?;
     let key = read_key(&call)?;
+    // A call with a key may get the answer of an earlier run, and a program that serves HTTP has statuses that its record does not
+    // have: such calls make an entry.
+    let has_end = when != When::Stored && key.is_none() && !bounds.passes;
+    let is_in_record = has_end && !call.backend.audit.keeps_runs();
+    submit.caller = is_in_record.then(|| Arc::new(call.caller.clone()));
     let run_request = RunRequest {
         request: &call.request,
         route: None,
@@ -124,6 +129,8 @@ async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<An
         // With an idempotency key fnd reads the whole body first, because the key covers the body.
         needs_body: key.is_some() || when == When::InStatusFile,
         decide: |submit: &Submit, body: &Data| {
+            // The submission comes next, and nothing is waited for until then.
+            call.is_in_record.set(is_in_record);
             let key = key.map(|key| of_caller(&call, key, (submit, body)));
             Ok(ControlFlow::Continue(key.transpose()?))
         },
@@ -253,7 +260,7 @@ fn of_caller(call: &ControlCall, key: &str, (request, body): (&Submit, &Data)) -
     // run, or keep that person's request from running.
     let owner = match &call.granted {
         Some(granted) => KeyOwner::Function(granted.function.as_str()),
-        None => KeyOwner::User(call.uid),
+        None => KeyOwner::User(call.caller.uid),
     };
     let body = bytes_of(body)?;
     let target = request.payload.request.as_deref();
@@ -277,7 +284,7 @@ pub(super) async fn publish(call: ControlCall) -> Result<Answered, Refusal> {
         reach: call.reach.clone(),
         sender: match &call.granted {
             Some(granted) => EventSender::Function(granted.function.clone()),
-            None => EventSender::User(call.uid),
+            None => EventSender::User(call.caller.uid),
         },
     };
     accept(&call.backend, origin, (&call.request, body), emitter.transpose()?).await

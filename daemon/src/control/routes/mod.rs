@@ -64,6 +64,7 @@ pub(super) use audit::refused_at_socket;
 use find::{find, permit_invocation, permit_path};
 use fnd_core::access::Permissions;
 use fnd_core::api::Changed;
+use fnd_core::records::Caller;
 use fnd_manifest::settings::Role;
 use futures_util::future::LocalBoxFuture;
 use hyper::Method;
@@ -146,12 +147,18 @@ pub(crate) async fn answer(
         })?;
         // Before the permissions are checked, so that the record of a refusal names the route and the function.
         audit.is_about(route, &places);
-        let permitted = permit_path(route, &places, reach);
+        let permitted = permit_path(route, audit.function.as_ref(), reach);
         permitted.inspect_err(|_| audit.refused = true)?;
         let mut call = ControlCall {
             backend: Rc::clone(&backend),
             reach: reach.clone(),
-            uid: peer.uid,
+            caller: Caller {
+                uid: peer.uid,
+                pid: peer.pid,
+                exe: peer.exe.clone(),
+                verb: route.verb,
+            },
+            is_in_record: Rc::clone(&audit.is_in_record),
             granted: granted.clone(),
             request: IncomingRequest {
                 parts,

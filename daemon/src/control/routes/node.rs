@@ -2,7 +2,7 @@
 
 use super::functions::hide_values;
 use super::{ADMIN, ControlRoute, OPERATOR, VIEWER, changed};
-use crate::backend::{Database, Failure, FunctionFilter};
+use crate::backend::{Database, Failure, FunctionFilter, ListPart};
 use crate::control::call::ControlCall;
 use crate::control::limits::WAIT_MAX;
 use crate::control::refusal::failed;
@@ -58,7 +58,7 @@ pub(super) async fn status(call: ControlCall) -> Result<Answered, Refusal> {
             reach: call.reach.clone(),
             ..FunctionFilter::default()
         };
-        node.functions = call.backend.functions(filter).await;
+        node.functions = call.backend.functions(filter, ListPart::default()).await.functions;
         node = node.reduced(&call.reach);
     }
     if !listed {
@@ -74,7 +74,7 @@ pub(super) async fn overview(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// `GET /v1/access`: the caller, and its roles.
 pub(super) async fn access(call: ControlCall) -> Result<Answered, Refusal> {
-    json(&call.backend.caller(call.uid, &call.reach))
+    json(&call.backend.caller(call.caller.uid, &call.reach))
 }
 
 /// `GET /v1/config`: the effective configuration. It never contains secrets; it contains values of `[env]` only for an

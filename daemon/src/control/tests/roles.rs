@@ -119,6 +119,20 @@ fn no_route_shows_a_function_that_its_caller_may_not_view() {
             let text = String::from_utf8_lossy(&answer.body).into_owned();
             assert!(text.contains("fails"), "{path}: {text}");
         }
+        // What lies between two pages of hers is not named, and what she may not view is not found.
+        let list = |parameters: &str| get(socket, &format!("/v1/functions?{parameters}")).json();
+        for (parameters, function, next) in [
+            ("limit=1", "fails", "fails".into()),
+            ("limit=1&after=fails", "ops/backup", serde_json::Value::Null),
+            ("limit=1&after=hello", "ops/backup", serde_json::Value::Null),
+        ] {
+            let page = list(parameters);
+            assert_eq!(page["functions"][0]["function"], function, "{parameters}");
+            assert_eq!(page["next"], next, "{parameters}");
+        }
+        for parameters in ["q=hello", "state=invalid", "state=invalid&limit=1"] {
+            assert_eq!(list(parameters)["functions"], serde_json::json!([]), "{parameters}");
+        }
         let status = get(socket, "/v1/status").json();
         assert_eq!(status["functions_by_state"], serde_json::json!({"ready": 2}));
         assert_eq!(

@@ -61,6 +61,36 @@ async fn poll_once(mut future: Pin<&mut dyn Future<Output = ()>>) {
     .await;
 }
 
+#[test]
+fn the_pages_of_functions_are_the_list() {
+    let server = Running::start();
+    let list = |parameters: &str| {
+        let list = get(&server.socket, &format!("/v1/functions{parameters}")).json();
+        let functions = list["functions"].as_array().unwrap().iter();
+        let names: Vec<String> = functions
+            .map(|one| one["function"].as_str().unwrap().to_owned())
+            .collect();
+        (names, list["next"].as_str().map(str::to_owned))
+    };
+    let (all, no_page) = list("");
+    assert_eq!(no_page, None);
+    let (mut pages, mut next) = list("?limit=3");
+    while let Some(after) = next {
+        let (page, behind) = list(&format!("?limit=3&after={}", after.replace('/', "%2F")));
+        assert!(!page.is_empty() && page.len() <= 3, "{page:?}");
+        pages.extend(page);
+        next = behind;
+    }
+    assert_eq!(pages, all);
+    let in_ops: Vec<_> = all.iter().filter(|name| name.starts_with("ops/")).cloned().collect();
+    assert_eq!(list("?q=OPS%2F&limit=1000"), (in_ops, None));
+    for state in ["invalid", "attention"] {
+        let (found, _) = list(&format!("?state={state}"));
+        let is_some = found.iter().any(|name| name == "invalid");
+        assert!(is_some && found.len() < all.len(), "{state}: {found:?}");
+    }
+}
+
 /// Calls a function.
 fn invoke(server: &Running, function: &str, headers: &str, body: &[u8]) -> Answer {
     post(

@@ -14,7 +14,7 @@ use fnd_manifest::function::listing::{
 use fnd_manifest::regular_file;
 use fnd_manifest::warning::Warning;
 use fnd_wire::ids::FunctionName;
-use fnd_wire::naming::is_foreign;
+use fnd_wire::naming::{BOOTSTRAP, is_foreign};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -434,9 +434,9 @@ fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
     let kind = if metadata.is_dir() {
         EntryKind::Directory {
             // A link that leads nowhere is a manifest that cannot be read, and not a missing one.
-            manifest: match path.join("function.toml").symlink_metadata() {
+            function: match path.join("function.toml").symlink_metadata() {
                 Ok(_) => true,
-                Err(error) if is_absent(&error) => false,
+                Err(error) if is_absent(&error) => is_program(&path.join(BOOTSTRAP))?,
                 Err(error) => return Err(error),
             },
         }
@@ -448,6 +448,15 @@ fn item(path: &Path) -> io::Result<Option<(EntryKind, Metadata)>> {
         EntryKind::Other
     };
     Ok(Some((kind, metadata)))
+}
+
+/// Says whether an executable file is there.
+fn is_program(path: &Path) -> io::Result<bool> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(metadata.is_file() && metadata.mode() & 0o111 != 0),
+        Err(error) if is_absent(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns whether an error means that a regular file became something else after it was listed.
@@ -543,6 +552,7 @@ impl Digest {
 mod tests {
     use super::*;
     use rustix::fs::{CWD, Mode, mkfifoat};
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn a_file_that_became_a_fifo_holds_up_no_scan() {
@@ -555,5 +565,23 @@ mod tests {
         }
         let listed = functions_of(&directory.path().join("f.yaml")).unwrap();
         assert!(matches!(listed, ListedYaml::Broken));
+    }
+
+    #[test]
+    fn a_directory_is_a_function_by_its_manifest_or_by_an_executable_bootstrap() {
+        let directory = tempfile::tempdir().unwrap();
+        for (file, mode, expected) in [
+            ("function.toml", 0o644, true),
+            ("bootstrap", 0o755, true),
+            ("bootstrap", 0o644, false),
+            ("main.sh", 0o755, false),
+        ] {
+            let path = directory.path().join(format!("{file}-{mode:o}"));
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(file), "").unwrap();
+            fs::set_permissions(path.join(file), fs::Permissions::from_mode(mode)).unwrap();
+            let (kind, _) = item(&path).unwrap().unwrap();
+            assert_eq!(kind, EntryKind::Directory { function: expected }, "{file}");
+        }
     }
 }

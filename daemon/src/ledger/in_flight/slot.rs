@@ -1,6 +1,6 @@
 //! A slot of the table: `crc32 u32, length u16`, then its content in wire form. Length 0 means empty.
 
-use fnd_core::records::outcome::{Class, Exhausted, Reason, RunState, Trigger};
+use fnd_core::records::outcome::{Exhausted, Reason, RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord, Usage};
 use fnd_core::run::AttemptOrder;
 use fnd_wire::form::{Reader, Wire, WireError, wire_enum, wire_structs};
@@ -148,13 +148,7 @@ impl Slot {
         let SlotEnd::Attempt(over) = &self.over else {
             return false;
         };
-        let is_of_fnd = |reason: Reason| {
-            let ended =
-                [Class::Timeout, Class::Deadline, Class::Cancelled, Class::Interrupted].contains(&reason.class());
-            // A service that is not ready in time.
-            ended || reason == Reason::Load
-        };
-        Reason::parse(&over.reason.0).is_some_and(|reason| !is_of_fnd(reason))
+        Reason::parse(&over.reason.0).is_some_and(|reason| !reason.is_given_by_fnd())
     }
 }
 
@@ -277,6 +271,7 @@ impl Over {
             next_attempt_ms: self.next_attempt_ms,
             version: self.version,
             result: None,
+            caller: None,
         };
         Some((attempt, record))
     }

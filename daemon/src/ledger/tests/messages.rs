@@ -38,6 +38,7 @@ fn known(second: u64, mark: MessageMark, step: LocalStep) -> KnownMessage {
         function: name("f"),
         mark,
         step,
+        has_begun: false,
         is_interrupted: false,
     }
 }
@@ -138,10 +139,30 @@ fn the_row_of_a_message_is_written_at_once_and_synced_where_the_server_does_not_
         (of_message(1, taken_over), true),
         (never_begins, true),
     ] {
-        let claim = LedgerCommand::Claim(Box::new(claim(&message)), Some(3));
+        let claim = LedgerCommand::Claim(Box::new(claim(&message)));
         let store = LedgerCommand::Store(Box::new(message));
         assert!(store.is_waited_for() && claim.is_synced());
         assert_eq!(store.is_synced(), is_synced);
+    }
+}
+
+/// With the claim alone, the next fnd would take its attempt for one that has begun.
+#[test]
+fn a_claim_that_is_taken_back_is_synced_like_the_claim() {
+    let message = of_message(1, mark(7));
+    let call = Accepted {
+        durable: false,
+        ..accepted(2, "f")
+    };
+    for (accepted, state, is_synced) in [
+        (&message, RunState::Queued, true),
+        (&message, RunState::Waiting, true),
+        (&message, RunState::Polling, true),
+        (&message, RunState::Running, false),
+        (&call, RunState::Queued, false),
+    ] {
+        let taken_back = LedgerCommand::Update(Box::new(record(accepted, state)));
+        assert_eq!(taken_back.is_synced(), is_synced, "{state:?}");
     }
 }
 
@@ -169,11 +190,7 @@ fn an_address_and_a_revision_replace_the_earlier_ones() {
     let ledger = Ledger::open(state.path());
     let message = of_message(1, mark(7));
     ledger.store(message.clone()).unwrap();
-    ledger.submit(LedgerCommand::Claim(Box::new(claim(&message)), Some(5)));
-    match ledger.acknowledged.recv_timeout(LIMIT).unwrap() {
-        Acknowledged::Claimed { ids, result: Ok(()) } if ids == [id(1)] => {}
-        other => panic!("{other:?}"),
-    }
+    change(&ledger, MessageMemory::Claimed { id: id(1), revision: 5 });
     assert_eq!(read(&ledger, 7).unwrap().mark.revision, Some(5));
     let ack: Arc<str> = "$JS.ACK.ORDERS.fnd-f.2".into();
     change(
@@ -190,7 +207,7 @@ fn an_address_and_a_revision_replace_the_earlier_ones() {
         ..mark(7)
     };
     assert_eq!(read(&ledger, 7).unwrap().mark, expected);
-    // A claim without a revision leaves the one that is known.
+    // A claim in the ledger says nothing about the register.
     ledger.claim(claim(&message)).unwrap();
     assert_eq!(read(&ledger, 7).unwrap().mark.revision, Some(9));
 }
@@ -210,6 +227,7 @@ fn the_end_of_a_message_is_synced_and_told_again_after_a_restart() {
 
     let ledger = Ledger::open(state.path());
     let ending = KnownMessage {
+        has_begun: true,
         is_interrupted: true,
         ..known(1, mark(7), LocalStep::Ending)
     };
@@ -222,7 +240,7 @@ fn the_end_of_a_message_is_synced_and_told_again_after_a_restart() {
     assert_eq!(ledger.opened.messages, [], "nothing is left to do");
 }
 
-/// The register has answered after the invocation had ended for another reason.
+/// An end that is stored stays the end, also if a claim of the invocation comes after it.
 #[test]
 fn a_claim_that_comes_after_the_end_changes_nothing() {
     let state = directory();
@@ -236,7 +254,7 @@ fn a_claim_that_comes_after_the_end_changes_nothing() {
             ..record(&message, RunState::Cancelled)
         };
         let end = LedgerCommand::Update(Box::new(end));
-        let late = LedgerCommand::Claim(Box::new(claim(&message)), Some(5));
+        let late = LedgerCommand::Claim(Box::new(claim(&message)));
         if is_one_batch {
             ledger.submit(LedgerCommand::Together(vec![end, late]));
             ended(&ledger, &message);

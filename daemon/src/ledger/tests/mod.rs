@@ -131,7 +131,7 @@ impl Ledger {
     /// Claims the next attempt of a durable invocation and waits for its acknowledgement.
     fn claim(&self, record: InvocationRecord) -> Result<(), Arc<str>> {
         let id = record.id;
-        self.submit(LedgerCommand::Claim(Box::new(record), None));
+        self.submit(LedgerCommand::Claim(Box::new(record)));
         match self.acknowledged.recv_timeout(LIMIT).unwrap() {
             Acknowledged::Claimed { ids, result } if ids == [id] => result,
             other => panic!("{other:?}"),
@@ -240,7 +240,7 @@ fn accepted(second: u64, function: &str) -> Accepted {
     Accepted {
         payload: Payload {
             data: Some(b"{}".into()),
-            content_type: Some("application/json".to_owned()),
+            content_type: Some("application/json".into()),
             context: Some("{\"a\":1}".into()),
             trace: None,
             request: Some(Arc::new(HttpRequest {

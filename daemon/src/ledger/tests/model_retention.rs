@@ -143,7 +143,7 @@ impl Model {
                 known.record.attempts += 1;
                 let record = Box::new(known.record.clone());
                 Some(if known.accepted.durable {
-                    LedgerCommand::Claim(record, None)
+                    LedgerCommand::Claim(record)
                 } else {
                     LedgerCommand::Update(record)
                 })
@@ -344,7 +344,7 @@ proptest! {
                 }
                 step => {
                     if let Some(command) = model.apply(step, number as u64) {
-                        if let LedgerCommand::Claim(record, _) | LedgerCommand::Update(record) = &command
+                        if let LedgerCommand::Claim(record) | LedgerCommand::Update(record) = &command
                             && record.state == RunState::Running
                             && model.all[&record.id].unclaimed.is_none()
                         {

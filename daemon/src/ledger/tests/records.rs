@@ -1,6 +1,8 @@
 //! Stored records, results, lists and requests can be read back.
 
 use super::*;
+use fnd_core::audit::{AuditCursor, AuditFilter};
+use fnd_core::records::Caller;
 
 #[test]
 fn what_is_stored_is_there_after_a_restart() {
@@ -350,4 +352,83 @@ fn a_change_that_cannot_be_stored_is_refused_and_not_kept() {
     }
     ledger.stop();
     assert_eq!(Ledger::open(state.path()).opened.restored.disabled, []);
+}
+
+/// Calls with and without their callers: two end within a batch, one has its acceptance on disk before its end, one goes on.
+#[test]
+fn the_audit_finds_runs_by_their_callers() {
+    let state = directory();
+    let ledger = Ledger::open(state.path());
+    let call = |second, function, caller: Option<(u32, &'static str)>| Accepted {
+        durable: false,
+        caller: caller.map(|(uid, verb)| {
+            let (pid, exe) = (Some(7), Some("/usr/bin/fndctl".into()));
+            Arc::new(Caller { uid, pid, exe, verb })
+        }),
+        ..accepted(second, function)
+    };
+    let calls = [
+        call(1, "hello", Some((1000, "invoke"))),
+        call(2, "hello", Some((1001, "request"))),
+        call(3, "hello", None),
+        call(4, "other", Some((1000, "invoke"))),
+        call(5, "other", Some((1000, "invoke"))),
+    ];
+    let begin = |call: &Accepted| ledger.submit(LedgerCommand::Store(Box::new(call.clone())));
+    calls[..3].iter().for_each(begin);
+    end(&ledger, &calls[0], Reason::Ok, Some(b"1"));
+    end(&ledger, &calls[1], Reason::Ok, None);
+    end(&ledger, &calls[2], Reason::Ok, None);
+    calls[3..].iter().for_each(begin);
+    assert_eq!(ledger.ids(unfiltered()), [5000, 4000, 3000, 2000, 1000]);
+    end(&ledger, &calls[3], Reason::Exit(3), None);
+    let found = |filter: AuditFilter, uid| {
+        let filter = AuditFilter { limit: 2, ..filter };
+        let part = wait(ledger.opened.reader.audited(filter, uid)).unwrap();
+        let seconds = part.found.iter().map(|(place, _)| *place >> 80).collect::<Vec<_>>();
+        (seconds, part.rest.map(|rest| rest >> 80))
+    };
+    let all = AuditFilter::default;
+    let function = Some(name("hello"));
+    let verb = Some("request".to_owned());
+    let (since_ms, until_ms) = (Some(2000), Some(4000));
+    let after = Some(AuditCursor {
+        run: id(4).0,
+        ..AuditCursor::default()
+    });
+    for (filter, uid, expected, rest) in [
+        (all(), None, vec![4000, 2000], Some(2000)),
+        (AuditFilter { after, ..all() }, None, vec![2000, 1000], None),
+        (all(), Some(1001), vec![2000], None),
+        (AuditFilter { function, ..all() }, None, vec![2000, 1000], None),
+        (AuditFilter { verb, ..all() }, None, vec![2000], None),
+        (
+            AuditFilter {
+                since_ms,
+                until_ms,
+                ..all()
+            },
+            None,
+            vec![2000],
+            None,
+        ),
+    ] {
+        assert_eq!(found(filter.clone(), uid), (expected, rest), "{filter:?} {uid:?}");
+    }
+    let failed = wait(ledger.opened.reader.audited(AuditFilter { limit: 1, ..all() }, None)).unwrap();
+    let (_, failed) = &failed.found[0];
+    assert_eq!(
+        (failed.uid, failed.pid, failed.exe.as_deref()),
+        (1000, Some(7), Some("/usr/bin/fndctl"))
+    );
+    assert_eq!(
+        (failed.status, failed.code.as_deref()),
+        (Some(500), Some("function-failed"))
+    );
+    assert_eq!((failed.verb.as_str(), failed.duration_us), ("invoke", 2000));
+    let first = wait(ledger.opened.reader.audited(AuditFilter { limit: 3, ..all() }, None)).unwrap();
+    let statuses: Vec<_> = first.found.iter().map(|(_, entry)| entry.status).collect();
+    // The result of the last one has a status.
+    assert_eq!(statuses, [Some(500), Some(200), Some(201)]);
+    ledger.stop();
 }

@@ -61,6 +61,7 @@ impl InLine {
         let word = |event| match event {
             Acknowledged::Stored { id, result } if result.is_ok() => Some(format!("{} stored", id.0 >> 80)),
             Acknowledged::Stored { id, .. } => Some(format!("{} refused", id.0 >> 80)),
+            Acknowledged::Claimed { ids, result: Ok(()) } => Some(format!("{} claimed", ids[0].0 >> 80)),
             Acknowledged::ReleasesStored(functions) => Some(format!("the releases of {functions:?} stored")),
             Acknowledged::HealthChanged => None,
             other => panic!("{other:?}"),
@@ -191,5 +192,74 @@ fn a_new_message_is_looked_for_without_a_wait_for_the_writer() {
         let message = LedgerCommand::Store(Box::new(of_message(1, mark(7))));
         ledger.opened.writer.submit(message).unwrap();
         ledger.writing.turn(64);
+    }
+}
+
+/// Nobody waits for the disk for a row that the server brings again.
+#[test]
+fn rows_that_need_no_sync_come_before_commands_that_do() {
+    let message = |second| of_message(second, mark(second));
+    let store = |accepted| LedgerCommand::Store(Box::new(accepted));
+    let synced = |second| store(accepted(second, "hello"));
+    let claim = |second| LedgerCommand::Claim(Box::new(InvocationRecord::of(&message(second))));
+    // The message of the first invocation was given back, and has come again.
+    let again = store(of_message(5, mark(1)));
+    let rounds: [(Vec<LedgerCommand>, &[&str], &[&str]); 4] = [
+        (vec![synced(9), store(message(1))], &["1000 stored"], &["9000 stored"]),
+        (
+            vec![synced(9), store(message(1)), claim(1), store(message(2))],
+            &["1000 stored", "2000 stored"],
+            &["9000 stored", "1000 claimed"],
+        ),
+        (
+            vec![store(message(1)), synced(9), LedgerCommand::Withdraw(id(1)), again],
+            &["1000 stored"],
+            &["9000 stored", "5000 stored"],
+        ),
+        (
+            vec![store(message(2)), store(message(1))],
+            &["2000 stored", "1000 stored"],
+            &[],
+        ),
+    ];
+    for (commands, first, second) in rounds {
+        let state = directory();
+        let mut ledger = InLine::open(state.path());
+        for command in commands {
+            ledger.opened.writer.submit(command).unwrap();
+        }
+        for expected in [first, second] {
+            assert!(ledger.writing.turn(64));
+            assert_eq!(ledger.acknowledged(), expected);
+        }
+        assert_eq!(ledger.writing.waiting(), (0, 0));
+    }
+}
+
+/// New rows come all the time, and other work is stored, too.
+#[test]
+fn rows_overtake_other_commands_once() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    ledger.store(9);
+    let rounds: [(u64, &[&str]); 2] = [(1, &["1000 stored"]), (2, &["9000 stored", "2000 stored"])];
+    for (second, expected) in rounds {
+        let row = LedgerCommand::Store(Box::new(of_message(second, mark(second))));
+        ledger.opened.writer.submit(row).unwrap();
+        ledger.writing.turn(64);
+        assert_eq!(ledger.acknowledged(), expected);
+    }
+}
+
+#[test]
+fn a_reader_does_not_take_a_row_for_the_commands_that_it_has_overtaken() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    ledger.store(9);
+    let row = LedgerCommand::Store(Box::new(of_message(1, mark(1))));
+    ledger.opened.writer.submit(row).unwrap();
+    for is_everything in [false, true] {
+        ledger.writing.turn(64);
+        assert_eq!(ledger.opened.writer.queue.is_flushed(), is_everything);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{Failing, LedgerThread, WriterEffects};
 use crate::database::PresentFiles;
-use crate::ledger::command::{CommandQueue, Figures, LedgerCommand, WriterHealth};
+use crate::ledger::command::{Figures, LedgerCommand, WriterHealth};
 use crate::ledger::in_flight::{Begun, InFlight};
 use crate::ledger::notices;
+use crate::ledger::queue::CommandQueue;
 use crate::ledger::retention::Retention;
 use crate::ledger::sweeper::Sweeper;
 use crate::ledger::unwritable::Later;
@@ -56,7 +57,7 @@ impl LedgerWriter {
         let notices = notices::read(&db).map_err(failed)?;
         queue.set_notices(notices.clone());
         if let Some(later) = &later {
-            queue.done(0, Some(later.reason.to_string()));
+            queue.done(Some(later.reason.to_string()));
             queue.lock().health.failed += 1;
         }
         // The database has been read, so all of its files exist.

@@ -3,6 +3,7 @@
 use super::LedgerThread;
 use crate::ledger::command::{self, Acknowledged, LedgerCommand, StoredShares};
 use crate::ledger::events::Earlier;
+use crate::ledger::queue::BYTES_MAX;
 use crate::ledger::{files, messages, store};
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{Accepted, InvocationRecord};
@@ -53,7 +54,7 @@ impl LedgerThread {
                     }),
                 }),
                 LedgerCommand::Publish { shares, .. } => self.settle_events(shares, result),
-                LedgerCommand::Claim(record, _) => claimed.push(record.id),
+                LedgerCommand::Claim(record) => claimed.push(record.id),
                 LedgerCommand::Record(_, record) | LedgerCommand::Update(record)
                     if record.state.is_final() && result.is_ok() =>
                 {
@@ -195,7 +196,7 @@ impl LedgerThread {
         }
         // Keep the newest, as many as fit.
         let (mut excess, mut lost) = (0, Vec::new());
-        while self.backlog.len() > BACKLOG_MAX || self.backlog_bytes > command::BYTES_MAX {
+        while self.backlog.len() > BACKLOG_MAX || self.backlog_bytes > BYTES_MAX {
             let Some(oldest) = self.backlog.pop_front() else { break };
             self.backlog_bytes -= oldest.size();
             excess += 1;

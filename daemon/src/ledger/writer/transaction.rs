@@ -136,7 +136,7 @@ fn needed<'a>(commands: &[&'a LedgerCommand]) -> impl Iterator<Item = (&'a Ledge
     // The commands are visited from the newest to the oldest, so a later state is seen before the states that it
     // replaces.
     let later = |command: &&LedgerCommand| match command {
-        LedgerCommand::Claim(record, _) | LedgerCommand::Update(record) => {
+        LedgerCommand::Claim(record) | LedgerCommand::Update(record) => {
             // No later state replaces an end.
             covered.insert(record.id) || record.state.is_final()
         }

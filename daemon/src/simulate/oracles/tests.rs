@@ -74,6 +74,7 @@ fn record(state: RunState) -> InvocationRecord {
         next_attempt_ms: None,
         version: None,
         result: None,
+        caller: None,
     }
 }
 

@@ -100,7 +100,7 @@ fn submit(request: &PersonRequest, backend: &Backend) -> Submit {
     });
     submit.payload = Payload {
         data: Some(body.into_bytes().into()),
-        content_type: Some(MEDIA.to_owned()),
+        content_type: Some(MEDIA.into()),
         ..Payload::default()
     };
     submit.wait = request.wait;

@@ -90,6 +90,7 @@ pub(super) fn result(call: u64, data: &[u8]) -> Vec<u8> {
         data: Some(data.len() as u64),
         status: None,
         headers: Vec::new(),
+        stream: false,
     });
     let size = u32::try_from(head.len()).expect("a short head").to_le_bytes();
     frames(RESULT, call, &[&size, &head[..], data].concat())

@@ -335,6 +335,8 @@ impl World {
             .as_ref()
             .is_some_and(SpawnerConnection::is_answered);
         let is_built = |name: &FunctionName| state.lifecycle.builds.is_waiting(name);
+        // The ledger is a thread of its own. Versions that nobody needs are deleted once it has the releases.
+        let is_unstored = |(name, _): &(FunctionName, Version)| !lifecycle.releases.is_stored(name);
         // A trial that has failed waits for its next start, which may take long. It counts as ended.
         let is_tried = |trial: Trial| trial.failures == 0;
         let all = [
@@ -348,6 +350,10 @@ impl World {
             ("a file to install", !lifecycle.installer.is_idle()),
             ("a check", !lifecycle.installer.checks.is_idle()),
             ("a build", self.spawner.files.keys().any(is_built)),
+            (
+                "releases that the ledger stores",
+                self.spawner.stored.iter().any(is_unstored),
+            ),
             (
                 "a trial",
                 state

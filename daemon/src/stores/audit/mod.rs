@@ -4,6 +4,9 @@
 //! control/routes ─▶ Audit::record (memory, under a lock) ─▶ thread: journal, `audit.db` ─▶ GET /v1/audit
 //!                        equal refusals are counted                 100 ms of calls in one transaction
 //! ```
+//! A call whose run has a record makes no entry: the record has the caller (`ledger/audited.rs`), and the API merges both. It
+//! comes here only if it is to be a line of the journal.
+//!
 //! A call that only runs functions does not wait for its entry. The answer to a call that changes something waits until
 //! its entry is written, at most [`WAIT_MAX`]. The file is not synced: an entry that is written survives the end of fnd, not
 //! the end of the machine.
@@ -18,8 +21,8 @@ mod writer;
 use super::database::StorePlaces;
 use super::thread::StoreThread;
 use crate::lock::lock;
-use fnd_core::api::AuditList;
-use fnd_core::audit::{AuditFilter, AuditKind, AuditedCalls, GatheredRefusals, WAITING_MAX};
+use fnd_core::audit::{AuditFilter, AuditKind, AuditPart, AuditedCalls, GatheredRefusals, WAITING_MAX};
+use fnd_manifest::settings::{AuditSettings, AuditedRuns};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -54,7 +57,7 @@ struct AuditState {
     gathered: GatheredRefusals,
     /// Those who wait until what was gathered is written.
     waiting: Vec<oneshot::Sender<()>>,
-    keep_for: Duration,
+    settings: AuditSettings,
     /// Why the last write failed.
     failing: Option<String>,
     /// A description of earlier entries that are lost.
@@ -80,12 +83,12 @@ impl Audit {
     /// The kernel gives no thread.
     pub(crate) fn start(
         places: StorePlaces,
-        (keep_for, bytes_max): (Duration, u64),
+        (settings, bytes_max): (AuditSettings, u64),
         now_ms: impl Fn() -> u64 + Send + 'static,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
         let state = AuditState {
-            keep_for,
+            settings,
             ..AuditState::default()
         };
         let shared = Arc::new(SharedAudit {
@@ -115,9 +118,19 @@ impl Audit {
         }
     }
 
-    /// Sets how long entries are kept.
-    pub(crate) fn retain(&self, keep_for: Duration) {
-        lock(&self.shared.state).keep_for = keep_for;
+    /// Sets how long entries are kept, and which calls are lines of the journal.
+    pub(crate) fn set(&self, settings: &AuditSettings) {
+        lock(&self.shared.state).settings.clone_from(settings);
+    }
+
+    /// Says whether the journal has a line for each run.
+    pub(crate) fn tells_runs(&self) -> bool {
+        lock(&self.shared.state).settings.runs == AuditedRuns::Journal
+    }
+
+    /// Says whether each call that runs a function is an entry.
+    pub(crate) fn keeps_runs(&self) -> bool {
+        lock(&self.shared.state).settings.runs == AuditedRuns::Entry
     }
 
     /// Records a call. Returns a future that resolves when the entry is written, or could not be, or time is up; nothing
@@ -142,11 +155,11 @@ impl Audit {
         })
     }
 
-    /// Returns a page, with everything that was recorded before.
+    /// Returns the entries of a page, with everything that was recorded before.
     ///
     /// # Errors
     /// The database cannot be read, as text for people.
-    pub(crate) async fn list(&self, filter: AuditFilter) -> Result<AuditList, String> {
+    pub(crate) async fn list(&self, filter: AuditFilter) -> Result<AuditPart, String> {
         let written = lock(&self.shared.state).wait();
         self.thread.send(Write);
         // If the disk does not respond, the page lacks the newest calls: that is better than no page.

@@ -5,8 +5,8 @@
 
 use crate::database::{self, Replacement};
 use crate::stores::database::{StoreDatabase, StorePlaces, StoreSchema};
-use fnd_core::api::{AuditEntry, AuditList};
-use fnd_core::audit::{AuditFilter, AuditKind, AuditedCalls, forgotten_first};
+use fnd_core::api::AuditEntry;
+use fnd_core::audit::{AuditFilter, AuditKind, AuditPart, AuditedCalls, forgotten_first};
 use fnd_core::instant;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::types::Value;
@@ -209,11 +209,10 @@ impl AuditStore {
     }
 }
 
-/// Lists a page, newest first; empty if there is no database.
-pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditList> {
+/// Lists the entries of a page, newest first; none if there is no database.
+pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditPart> {
     if !path.exists() {
-        let (entries, next) = (Vec::new(), None);
-        return Ok(AuditList { entries, next });
+        return Ok(AuditPart::default());
     }
     let db = database::open_read_only(path)?;
     let mut sql =
@@ -221,7 +220,8 @@ pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditL
         FROM entry WHERE id < ?"
             .to_owned();
     let number = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
-    let mut values = vec![number(filter.after.unwrap_or(u64::MAX))];
+    let before = filter.after.unwrap_or_default().entry;
+    let mut values = vec![number(u64::try_from(before).unwrap_or(u64::MAX))];
     let mut add = |condition: &str, value: Value| {
         sql.push_str(" AND ");
         sql.push_str(condition);
@@ -245,16 +245,13 @@ pub(super) fn list(path: &Path, filter: &AuditFilter) -> rusqlite::Result<AuditL
     }
     // One more than the page shows whether there is a next page.
     add("1 ORDER BY id DESC LIMIT ?", number(u64::from(filter.limit) + 1));
-    let read = |row: &Row<'_>| Ok((row.get(0)?, entry(row)?));
-    let mut found: Vec<(i64, AuditEntry)> = database::all(&db, &sql, params_from_iter(values), read)?;
+    let read = |row: &Row<'_>| Ok((u128::from(row.get::<_, u64>(0)?), entry(row)?));
+    let mut found: Vec<(u128, AuditEntry)> = database::all(&db, &sql, params_from_iter(values), read)?;
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
     let more = found.len() > limit;
     found.truncate(limit);
-    let last = found.last().map(|(id, _)| id.to_string());
-    Ok(AuditList {
-        next: last.filter(|_| more),
-        entries: found.into_iter().map(|(_, entry)| entry).collect(),
-    })
+    let rest = found.last().map(|(place, _)| *place).filter(|_| more);
+    Ok(AuditPart { found, rest })
 }
 
 fn entry(row: &Row<'_>) -> rusqlite::Result<AuditEntry> {

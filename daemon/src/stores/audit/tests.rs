@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::database::Replacement;
-use fnd_core::audit::LOST;
+use fnd_core::api::AuditList;
+use fnd_core::audit::{AuditCursor, LOST, merged};
 use fnd_wire::ids::FunctionName;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,6 +24,7 @@ fn entry(verb: &'static str, function: &str, at_ms: u64) -> AuditedCalls {
         refused: false,
         duration_us: 1500,
         count: 1,
+        is_in_record: false,
     }
 }
 
@@ -33,6 +35,13 @@ fn refusal(uid: u32, function: &str, at_ms: u64) -> AuditedCalls {
         code: Some("not-allowed".to_owned()),
         refused: true,
         ..entry("invoke", function, at_ms)
+    }
+}
+
+fn kept_for(keep_for: Duration) -> AuditSettings {
+    AuditSettings {
+        keep_for,
+        ..AuditSettings::default()
     }
 }
 
@@ -56,7 +65,7 @@ impl Running {
                 state: directory.path().to_owned(),
                 run: directory.path().to_owned(),
             },
-            (KEEP, bytes_max),
+            (kept_for(KEEP), bytes_max),
             move || time.load(Ordering::Relaxed),
             move || {
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +85,9 @@ impl Running {
 
     fn list(&self, filter: AuditFilter) -> AuditList {
         let limit = if filter.limit == 0 { 1000 } else { filter.limit };
-        block_on(self.audit.list(AuditFilter { limit, ..filter })).unwrap()
+        let cursor = filter.after.unwrap_or_default();
+        let entries = block_on(self.audit.list(AuditFilter { limit, ..filter })).unwrap();
+        merged([entries, AuditPart::default()], cursor, usize::try_from(limit).unwrap())
     }
 
     fn verbs(&self, filter: AuditFilter) -> Vec<String> {
@@ -131,7 +142,7 @@ fn entries_are_found_by_what_they_have() {
     // Pages.
     let first = running.list(AuditFilter { limit: 3, ..all() });
     assert_eq!(first.entries.len(), 3);
-    let after = first.next.and_then(|next| next.parse().ok());
+    let after = first.next.as_deref().and_then(AuditCursor::parse);
     let rest = running.list(AuditFilter {
         after,
         limit: 3,
@@ -140,6 +151,30 @@ fn entries_are_found_by_what_they_have() {
     assert_eq!((rest.entries.len(), rest.next), (1, None));
     assert_eq!(rest.entries[0].user.as_deref(), Some("root"));
     assert_eq!(rest.entries[0].time, "1970-01-01T00:00:01.000Z");
+}
+
+/// Calls of an earlier fnd, and those without a record, stay entries.
+#[test]
+fn a_call_that_is_in_a_record_makes_no_entry() {
+    let running = Running::start(BYTES_MAX);
+    running.record(entry("invoke", "a", 1000));
+    running.record(AuditedCalls {
+        is_in_record: true,
+        ..entry("invoke", "b", 2000)
+    });
+    running.record(entry("disable", "c", 3000));
+    assert_eq!(running.verbs(AuditFilter::default()), ["disable c", "invoke a"]);
+    assert!(!running.audit.tells_runs());
+    running.audit.set(&AuditSettings {
+        runs: AuditedRuns::Journal,
+        ..AuditSettings::default()
+    });
+    assert!(running.audit.tells_runs() && !running.audit.keeps_runs());
+    running.audit.set(&AuditSettings {
+        runs: AuditedRuns::Entry,
+        ..AuditSettings::default()
+    });
+    assert!(running.audit.keeps_runs() && !running.audit.tells_runs());
 }
 
 /// Refusals that the thread writes at different times are one row as well.
@@ -174,7 +209,7 @@ fn a_change_is_written_before_its_answer() {
         limit: 10,
         ..AuditFilter::default()
     };
-    assert_eq!(store::list(&path, &filter).unwrap().entries.len(), 1);
+    assert_eq!(store::list(&path, &filter).unwrap().found.len(), 1);
     assert!(
         running.audit.record(entry("invoke", "a", 1000)).is_none(),
         "a run does not wait"
@@ -185,7 +220,7 @@ fn a_change_is_written_before_its_answer() {
     );
     running.audit.stop();
     assert_eq!(
-        store::list(&path, &filter).unwrap().entries.len(),
+        store::list(&path, &filter).unwrap().found.len(),
         3,
         "a stop writes the rest"
     );
@@ -203,7 +238,7 @@ fn old_entries_are_forgotten() {
     let _ = running.list(AuditFilter::default());
     assert_eq!(running.list(AuditFilter::default()).entries.len(), 2 * 91);
     // A shorter time counts at once.
-    running.audit.retain(Duration::from_secs(86_400));
+    running.audit.set(&kept_for(Duration::from_secs(86_400)));
     let _ = running.list(AuditFilter::default());
     assert_eq!(running.list(AuditFilter::default()).entries.len(), 2 * 2);
 }

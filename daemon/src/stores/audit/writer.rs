@@ -6,6 +6,7 @@ use crate::database::write_error;
 use crate::lock::lock;
 use crate::stores::thread::{RETRY, StoreWorker};
 use fnd_core::audit::{AuditedCalls, LOST, WAITING_MAX};
+use fnd_manifest::settings::AuditedRuns;
 use nix::unistd::{Uid, User};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,6 +35,7 @@ fn lost_entry(at_ms: u64, count: u64) -> AuditedCalls {
         refused: false,
         duration_us: 0,
         count,
+        is_in_record: false,
     }
 }
 
@@ -59,7 +61,7 @@ impl StoreWorker for AuditWriter {
     type Command = Write;
 
     fn perform(&mut self, commands: Vec<Write>) {
-        let (gathered, waiting, keep_for) = {
+        let (mut gathered, waiting, settings) = {
             let mut state = lock(&self.shared.state);
             // A call that came alone waits for others. The next command says that a caller waits, or that there are many.
             let is_alone = state.waiting.is_empty() && state.gathered.entries.len() < WAITING_MAX / 2;
@@ -68,12 +70,16 @@ impl StoreWorker for AuditWriter {
                 return;
             }
             let (gathered, waiting) = (std::mem::take(&mut state.gathered), std::mem::take(&mut state.waiting));
-            (gathered, waiting, state.keep_for)
+            (gathered, waiting, state.settings.clone())
         };
+        let tells_runs = settings.runs == AuditedRuns::Journal;
         for entry in &gathered.entries {
             // The journal comes first: it has the call also if the disk takes nothing.
-            self.tell(entry);
+            if tells_runs || !entry.asks_for_run() {
+                self.tell(entry);
+            }
         }
+        gathered.entries.retain(|entry| !entry.is_in_record);
         let room = WAITING_MAX.saturating_sub(self.unwritten.len());
         let dropped = gathered.entries.iter().skip(room).map(|entry| entry.count).sum::<u64>();
         self.unwritten.extend(gathered.entries.into_iter().take(room));
@@ -83,7 +89,7 @@ impl StoreWorker for AuditWriter {
             tracing::warn!("{lost} calls are missing in the audit: they came faster than they could be written");
             self.unwritten.push(lost_entry(now, lost));
         }
-        let written = self.write(now, keep_for);
+        let written = self.write(now, settings.keep_for);
         let failing = written
             .err()
             .map(|error| write_error(&error, &self.shared.places.state));

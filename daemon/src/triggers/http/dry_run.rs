@@ -176,9 +176,13 @@ impl Listener {
 
     /// Says whether a credential holds, and why not.
     async fn checked(&self, credential: &Credential, headers: &HeaderMap, body: &[u8], now_s: u64) -> (bool, String) {
-        let verifier = self.keyring.borrow().get(credential);
-        let Some(verifier) = verifier else {
-            return (false, format!("the secret `{}` is not known to fnd", credential.secret));
+        let found = {
+            let keyring = self.keyring.borrow();
+            keyring.get(credential).ok_or_else(|| keyring.refusal(credential))
+        };
+        let verifier = match found {
+            Ok(verifier) => verifier,
+            Err(why) => return (false, why),
         };
         match verifier.verify(&CredentialHeaders(headers), body, now_s) {
             Ok(Proof::Holds | Proof::HoldsOnce(_)) => (true, "it holds".to_owned()),

@@ -42,8 +42,35 @@ impl Keyring {
         self.verifiers.get(credential).cloned()
     }
 
+    /// Returns why a credential without a verifier admits nobody.
+    pub(crate) fn refusal(&self, credential: &Credential) -> String {
+        let begin = format!("`{}` ", String::from(credential.clone()));
+        let problem = self.problems.iter().find(|problem| problem.starts_with(&begin));
+        problem
+            .cloned()
+            .unwrap_or_else(|| format!("the secret `{}` is not known to fnd", credential.secret))
+    }
+
     /// Returns what is wrong with the secrets.
     pub(crate) fn problems(&self) -> &[String] {
         &self.problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_without_a_verifier_says_why() {
+        let credential = |text: &str| Credential::parse(text).unwrap();
+        let problem = "`basic:staff` admits nobody: line 1 is no hash".to_owned();
+        let keyring = Keyring {
+            problems: vec![problem.clone()],
+            ..Keyring::default()
+        };
+        assert_eq!(keyring.refusal(&credential("basic:staff")), problem);
+        let unknown = keyring.refusal(&credential("basic:staf"));
+        assert_eq!(unknown, "the secret `staf` is not known to fnd");
     }
 }

@@ -2,12 +2,10 @@
 //! has.
 
 use super::books::MessageAttempt;
-use super::register::PUT_OFF;
 use super::{MessageEffect, Messages};
 use fnd_core::records::cause::{Cause, NatsCause};
 use fnd_core::run::{AttemptOrder, Now};
 use fnd_core::triggers::nats::claim::ClaimLimit;
-use fnd_core::triggers::nats::memory::MessageMemory;
 use fnd_core::triggers::nats::rules::lease;
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::time::Duration;
@@ -16,32 +14,6 @@ use std::time::Duration;
 const GIVEN_BACK: Duration = Duration::from_secs(1);
 
 impl Messages {
-    /// Takes the ledger's answer to claims; returns the invocations that may begin. The others are put off: the lease was not
-    /// renewed in time.
-    pub(crate) fn claimed(&mut self, now: Now, ids: Vec<InvocationId>) -> Vec<InvocationId> {
-        let (begin, late): (Vec<_>, Vec<_>) = ids.into_iter().partition(|id| {
-            let lease = self.lease_of(*id);
-            lease.is_none_or(|_| self.lease.is_held(*id, now.mono))
-        });
-        for id in late {
-            self.put_off(id, PUT_OFF);
-        }
-        begin
-    }
-
-    /// The ledger has not stored these claims.
-    pub(crate) fn claims_failed(&mut self, ids: &[InvocationId]) {
-        ids.iter().for_each(|id| self.lease.ended(*id));
-    }
-
-    /// The register has taken a claim whose invocation has ended meanwhile, or was put back. The ledger does not store the claim: it
-    /// would come after the record of that.
-    pub(crate) fn claim_is_unwanted(&mut self, id: InvocationId, revision: u64) {
-        self.out
-            .push(MessageEffect::Store(MessageMemory::Claimed { id, revision }));
-        self.put_off(id, PUT_OFF);
-    }
-
     /// An attempt begins. Returns when the spawner is to end its worker; nothing if it does not end with the lease.
     pub(crate) fn starts(&mut self, now: Now, id: InvocationId, attempt: MessageAttempt) -> Option<Duration> {
         // The attempt of a handler is claimed before it waits for a free worker.
@@ -52,11 +24,13 @@ impl Messages {
             message.keep_at = now.mono;
             self.keep_claim(now, id);
         }
-        if !self.lease.has(id) {
-            return None;
-        }
         self.lease.starts(id, (attempt.worker, attempt.ends_at));
-        self.deadline_of(now, attempt.worker).filter(|_| self.has_fence)
+        let until = match self.lease.has(id) {
+            true => self.deadline_of(now, attempt.worker),
+            // Its time may have ended since the supervisor let it begin, and nothing else would end it if fnd were stopped now.
+            false => self.lease.is_over(id).then_some(now.mono),
+        };
+        until.filter(|_| self.has_fence)
     }
 
     /// Tells an attempt which claim it has: a database that remembers the greatest one can refuse what a node writes too late.

@@ -184,8 +184,11 @@ impl Messages {
         let (knows_rules, is_left) = (self.rules_of(id).is_some(), self.is_left(id));
         let beat = self.beat_of(id);
         let Some(message) = self.open.get_mut(&id) else { return };
-        // An fnd before this one has written it, or the bucket is another one. Where it is missing, it is written by the rules.
-        let is_lost = matches!(message.claim, KnownClaim::Unknown) && message.mark.revision.is_some() && knows_rules;
+        // An fnd before this one has written it, or the bucket is another one. Where it is missing, it is written by the rules. Its
+        // revision is stored a moment after its attempt has begun.
+        let has_attempt = message.has_begun || message.attempt.is_some();
+        let has_begun = message.mark.revision.is_some() || (has_attempt && !message.mark.is_accepted);
+        let is_lost = matches!(message.claim, KnownClaim::Unknown) && has_begun && knows_rules;
         let keeps = (is_lost || (matches!(message.claim, KnownClaim::Written(..)) && !is_left))
             && matches!(message.stage, MessageStage::Open)
             && !message.is_asking
@@ -235,9 +238,13 @@ pub(super) fn ms(time: Duration) -> u64 {
 /// Says whether the end that a claim promises may come before the claim is looked at again. Of work that waits for its next attempt
 /// that would be wrong: another node would record an attempt without an end.
 fn is_over_soon(now: Now, claim: &KnownClaim, beat: Duration) -> bool {
-    let soon = now.unix_ms.saturating_add(ms(beat * 2 + CLOCKS_DIFFER));
+    is_over_at(claim, now.unix_ms.saturating_add(ms(beat * 2 + CLOCKS_DIFFER)))
+}
+
+/// Says whether the end that a claim promises has come at this time, Unix milliseconds.
+pub(super) fn is_over_at(claim: &KnownClaim, unix_ms: u64) -> bool {
     match claim {
-        KnownClaim::Written(claim, _) => matches!(claim.limit, ClaimLimit::Until(until_ms) if until_ms <= soon),
+        KnownClaim::Written(claim, _) => matches!(claim.limit, ClaimLimit::Until(until_ms) if until_ms <= unix_ms),
         KnownClaim::None | KnownClaim::Unknown => false,
     }
 }

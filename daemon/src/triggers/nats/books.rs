@@ -4,7 +4,7 @@ use super::fact::{ConsumerFigures, EntryState, PublishFailed, ReleaseFailed, Sto
 use super::outgoing::{EndOutcome, EndTargets};
 use super::wanted::WantedEntry;
 use fnd_core::api::ReleasedClaim;
-use fnd_core::records::{InvocationRecord, MessageMark};
+use fnd_core::records::MessageMark;
 use fnd_core::triggers::nats::claim::ClaimRecord;
 use fnd_core::triggers::nats::delivery::{LocalStep, Takeover};
 use fnd_core::triggers::nats::rules::{FunctionLimits, NatsRules};
@@ -83,6 +83,8 @@ pub(super) struct OpenMessage {
     pub(super) adopts: Option<Duration>,
     /// The attempt of it that runs; known also before the rules are.
     pub(super) attempt: Option<MessageAttempt>,
+    /// Whether the fnd before this one has begun an attempt of it. It may have been killed before it stored the revision of the claim.
+    pub(super) has_begun: bool,
     /// Whether its final record says `interrupted`.
     pub(super) is_interrupted: bool,
     /// Whether it has a final record, perhaps not on the disk yet.
@@ -121,8 +123,8 @@ pub(super) enum MessageStage {
     Storing,
     /// Its invocation waits, runs or waits for a retry.
     Open,
-    /// The supervisor waits for the claim that this record says.
-    Claiming(Box<InvocationRecord>),
+    /// The supervisor waits for the claim of its attempt with this number, and the register has not answered.
+    Claiming(u32),
     /// Its final record is on the disk.
     Ending,
 }
@@ -280,6 +282,7 @@ impl OpenMessage {
             lease: None,
             adopts: None,
             attempt: None,
+            has_begun: false,
             is_interrupted: false,
             has_ended: false,
             targets: EndTargets::default(),

@@ -182,8 +182,9 @@ mod tests {
         let id = InvocationId(1);
         let mut messages = open_message(id);
         up(&mut messages);
-        messages.claim(at(1), Box::new(record(id, Reason::Ok)));
+        assert!(messages.claim(at(1), &record(id, Reason::Ok)));
         wrote_claim(&mut messages, None);
+        assert!(messages.ledger_answers(at(1), vec![id], true).is_empty());
         messages.withdrawn(at(2), id);
         messages.take_effects();
         messages.configure(at(2), None, false, true);

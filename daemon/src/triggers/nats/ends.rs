@@ -42,6 +42,7 @@ impl Messages {
             let restored = OpenMessage {
                 stage,
                 claim: KnownClaim::Unknown,
+                has_begun: message.has_begun,
                 is_interrupted: message.is_interrupted,
                 address: KnownAddress::Doubtful,
                 ..OpenMessage::new(message.function, message.mark)

@@ -4,7 +4,6 @@
 use super::Messages;
 use super::books::{KnownClaim, OpenMessage, Question};
 use super::fact::{KeyAnswer, WriteAnswer, WriteRefused};
-use super::node::NodeKey;
 use super::register::{FoundClaim, found_claim};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
@@ -84,7 +83,7 @@ impl Messages {
         let Some(settled_at) = self.forsaken.get(&forsaken).copied() else {
             return;
         };
-        if matches!(self.node_key, NodeKey::Foreign(_)) {
+        if self.name.is_taken {
             return; // a copy of this machine has the name, and may run it
         }
         match found_claim(found.as_ref(), (&node.name, forsaken.1)) {
@@ -205,6 +204,19 @@ mod tests {
         let number = read(&mut messages);
         messages.read(at(1), number, Ok(Some(found(&claim("vm2", InvocationId(2)), 5))));
         assert!(sent(&mut messages).is_empty() && messages.forsaken.is_empty());
+    }
+
+    #[test]
+    fn a_claim_stays_while_a_copy_of_this_machine_has_the_name() {
+        let mut messages = messages();
+        up(&mut messages);
+        messages.look_for("claims.7".into(), ID);
+        let number = read(&mut messages);
+        // The key of the node is asked for anew, and until the answer is there the one before holds.
+        messages.name.is_taken = true;
+        messages.read(at(2), number, Ok(Some(found(&claim("vm1", ID), 4))));
+        assert!(sent(&mut messages).is_empty());
+        assert_eq!(messages.forsaken.len(), 1);
     }
 
     #[test]

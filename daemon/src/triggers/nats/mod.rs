@@ -21,6 +21,7 @@
 //! - `attempts`: attempts of messages: whether they may begin, their workers, and messages that are given back
 //! - `beats`: the actions that are due: signs of life, the fence, repeated ends
 //! - `books`: the tables of functions, entries, messages and questions
+//! - `claiming`: the claims of the supervisor, in the register and in the ledger at the same time
 //! - `configuration`: the configuration in force
 //! - `connection`: the thread
 //! - `deliveries`: messages that the server has delivered, until each is decided
@@ -53,6 +54,7 @@ mod addresses;
 mod attempts;
 mod beats;
 mod books;
+mod claiming;
 mod configuration;
 mod connection;
 mod deliveries;
@@ -94,10 +96,10 @@ pub(crate) use wanted::WantedMessages;
 use books::{EntryBook, FunctionBook, OpenMessage, Question, SeenClaim};
 use deliveries::PendingDelivery;
 use fact::{KeyAnswer, NatsAnswer, NatsFact, WriteAnswer};
-use fnd_core::records::InvocationRecord;
 use fnd_core::run::{Event, Now, Submit};
 use fnd_core::triggers::nats::lease::NodeLease;
 use fnd_core::triggers::nats::memory::MessageMemory;
+use fnd_core::triggers::nats::open_claims::OpenClaims;
 use fnd_core::triggers::nats::witness::NodeWitness;
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use node::{NameBook, NodeIdentity, NodeKey};
@@ -124,8 +126,6 @@ pub(crate) enum MessageEffect {
     Request(Box<Submit>, Option<Arc<str>>),
     /// Read an ended invocation from the ledger: [`Messages::end_is_read`].
     ReadEnd(InvocationId),
-    /// Store the claim in the ledger, if its invocation still waits for it; it is in the register with this revision.
-    Claim(Box<InvocationRecord>, u64),
     /// An event for the supervisor.
     Event(Event),
     /// Store a change of what is remembered.
@@ -175,6 +175,8 @@ pub(crate) struct Messages {
     open: BTreeMap<InvocationId, OpenMessage>,
     /// The same messages by the keys of their claims.
     keys: BTreeMap<(FunctionName, Arc<str>), InvocationId>,
+    /// The claims of the supervisor for whose answers attempts wait.
+    open_claims: OpenClaims,
     /// Messages that were given back and whose claims may still say that this node has them: the keys, with their invocations, and
     /// from when on no earlier request writes such a claim any more.
     forsaken: BTreeMap<(Arc<str>, InvocationId), Duration>,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  none ──────────────create──▶┐
-//!  written here ───────update──▶├─▶ written ──▶ the ledger's claim, then the attempt (or: the acknowledgement)
+//!  written here ───────update──▶├─▶ written ──▶ the attempt, with the ledger's claim (or: the acknowledgement)
 //!  unknown ──read──┬─ own ─────▶┘
 //!                  └─ another node's, or own and at its end before it begins ──▶ superseded
 //! ```
@@ -12,7 +12,6 @@ use super::beats::ms;
 use super::books::{ClaimPurpose, KnownClaim, MessageStage, OpenMessage, Question};
 use super::fact::{FoundKey, KeyAnswer, WriteAnswer, WriteRefused};
 use super::{MessageEffect, Messages};
-use fnd_core::records::InvocationRecord;
 use fnd_core::run::{Event, Now};
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
 use fnd_core::triggers::nats::memory::MessageMemory;
@@ -21,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The pause before a claim is tried again without a connection, or which the server has refused to write.
-const AWAY: Duration = Duration::from_secs(5);
+pub(super) const AWAY: Duration = Duration::from_secs(5);
 /// The pause before a claim is tried again that could not be written.
 pub(super) const PUT_OFF: Duration = Duration::from_secs(1);
 
@@ -78,52 +77,6 @@ impl Messages {
         }
     }
 
-    /// Claims the message of an invocation, whose next attempt is about to begin. One of [`MessageEffect::Claim`] and
-    /// [`Event::ClaimPutOff`] follows.
-    pub(crate) fn claim(&mut self, now: Now, record: Box<InvocationRecord>) {
-        let id = record.id;
-        if !self.may_claim() {
-            return self.put_off(id, AWAY);
-        }
-        let rules = self.rules_now(id);
-        let is_free = self.open.get(&id).is_some_and(|message| !message.is_asking);
-        let (Some(rules), true) = (rules, is_free) else {
-            return self.put_off(id, PUT_OFF);
-        };
-        let is_held = rules.lease().is_none_or(|lease| self.lease.hold(id, lease, now.mono));
-        let Some(message) = self.open.get_mut(&id).filter(|_| is_held) else {
-            return self.put_off(id, PUT_OFF);
-        };
-        // Its deadline and its grace period will be those of the manifest as it is now.
-        (message.lease, message.adopts) = (rules.lease(), None);
-        message.rules = Some(rules);
-        #[cfg(feature = "simulate")]
-        if fnd_core::mutants::Mutant::StartBeforeRegister.is_on() {
-            self.out.push(MessageEffect::Claim(record, 0));
-            return self.write_claim(now, id, ClaimPurpose::Keep);
-        }
-        message.stage = MessageStage::Claiming(record);
-        self.write_claim(now, id, ClaimPurpose::Begin);
-    }
-
-    /// Says that an invocation is to be claimed again later.
-    pub(super) fn put_off(&mut self, id: InvocationId, pause: Duration) {
-        self.lease.ended(id);
-        if let Some(message) = self.open.get_mut(&id)
-            && matches!(message.stage, MessageStage::Claiming(_))
-        {
-            message.stage = MessageStage::Open;
-        }
-        self.out.push(MessageEffect::Event(Event::ClaimPutOff { id, pause }));
-    }
-
-    /// Says the same of a claim for which an attempt waits: each claim of the supervisor has an answer.
-    fn put_off_attempt(&mut self, (id, purpose): (InvocationId, ClaimPurpose), pause: Duration) {
-        if purpose == ClaimPurpose::Begin {
-            self.put_off(id, pause);
-        }
-    }
-
     /// Writes the claim, or reads it first.
     pub(super) fn write_claim(&mut self, now: Now, id: InvocationId, purpose: ClaimPurpose) {
         let running = self.open.get(&id).and_then(|message| message.attempt);
@@ -159,9 +112,9 @@ impl Messages {
             KnownClaim::None => (new_claim(&node.name, id, message), None),
         };
         let wanted = match (purpose, &message.stage) {
-            (ClaimPurpose::Begin, MessageStage::Claiming(record)) => ClaimRecord {
+            (ClaimPurpose::Begin, MessageStage::Claiming(attempt)) => ClaimRecord {
                 // The supervisor counts an attempt that was claimed twice only once.
-                attempts: record.attempts,
+                attempts: *attempt,
                 ..base.begins(now.unix_ms, limit)
             },
             (ClaimPurpose::Begin, _) => base.begins(now.unix_ms, limit),
@@ -230,8 +183,10 @@ impl Messages {
         message.mark.revision = Some(revision);
         (message.is_asking, message.keep_at) = (false, keep_at);
         match (purpose, std::mem::replace(&mut message.stage, MessageStage::Open)) {
-            (ClaimPurpose::Begin, MessageStage::Claiming(record)) => {
-                self.out.push(MessageEffect::Claim(record, revision));
+            (ClaimPurpose::Begin, MessageStage::Claiming(_)) => {
+                let memory = MessageMemory::Claimed { id, revision };
+                self.out.push(MessageEffect::Store(memory));
+                self.is_registered(now, id);
             }
             (_, MessageStage::Ending) => {
                 message.stage = MessageStage::Ending;

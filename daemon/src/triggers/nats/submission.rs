@@ -50,7 +50,7 @@ pub(super) fn payload(message: &DeliveredMessage, read: &ReadMessage) -> Payload
     };
     Payload {
         data,
-        content_type: read.content_type.clone(),
+        content_type: read.content_type.as_deref().map(Into::into),
         trace: trace(message, read),
         cause: Some(cause_of(message, read).into()),
         ..Payload::default()
@@ -66,7 +66,9 @@ fn unread_payload(message: &DeliveredMessage, body_max: u64) -> Payload {
     };
     Payload {
         data: Some(data(&kept)),
-        content_type: header(message, "content-type").filter(|_| !has_long_headers(message)),
+        content_type: header(message, "content-type")
+            .filter(|_| !has_long_headers(message))
+            .map(Into::into),
         cause: Some(Cause::Nats(cause(message, None)).into()),
         ..Payload::default()
     }

@@ -201,6 +201,7 @@ pub(super) fn record(id: InvocationId, reason: Reason) -> InvocationRecord {
         next_attempt_ms: None,
         version: None,
         result: None,
+        caller: None,
     }
 }
 

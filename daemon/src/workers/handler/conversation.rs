@@ -10,7 +10,8 @@
 //! A worker can cost this much memory: messages that are not sent yet, which are at most what fnd has to send to it
 //! (concurrency x `limits.body`); and the parts of messages, at most one per call in flight and each within
 //! `limits.result` ([`Decoder`]). A flood of messages is read one piece in each turn, so that everything else has its
-//! turn in between. The content of a large result stays in the socket until the budget has room for it.
+//! turn in between. The content of a large result stays in the socket until the budget has room for it; that of a stream, whose
+//! size nobody knows, counts as it comes.
 //!
 //! Files:
 //! - `connecting`: the beginning of a conversation with a worker that connects
@@ -21,7 +22,7 @@ mod connecting;
 mod reading;
 mod writing;
 
-use crate::buffers::{Buffers, Reservation};
+use crate::buffers::{Buffers, Permit, Reservation};
 use crate::effects;
 use crate::or_never;
 use bytes::Bytes;
@@ -51,7 +52,9 @@ pub struct Conversation {
     /// The budget in which large results need room; absent where they need none.
     buffers: Arc<Buffers>,
     /// The room for the large results that are being read, by call. The caller that gets a result takes its room.
-    pub(super) reserved: RefCell<BTreeMap<u64, Reservation>>,
+    reserved: RefCell<BTreeMap<u64, Reservation>>,
+    /// Counts the results that come as streams, by call, until they are whole.
+    streamed: RefCell<BTreeMap<u64, Permit>>,
     /// The course changed, or something is unsent.
     changed: Notify,
 }
@@ -104,6 +107,7 @@ impl Conversation {
             course: Cell::new(Course::Going),
             buffers,
             reserved: RefCell::default(),
+            streamed: RefCell::default(),
             changed: Notify::new(),
         })
     }
@@ -128,6 +132,13 @@ impl Conversation {
     fn reserve(&self, (call, size): (u64, u64)) -> Reserving {
         let buffers = Arc::clone(&self.buffers);
         Box::pin(async move { (call, buffers.reserve(size).await) })
+    }
+
+    /// Returns the room of a result that was read. A stream has no size before its end, so it gets room if there is some now: then
+    /// at least those behind it wait.
+    pub(super) fn room(&self, call: u64, streamed: Option<u64>) -> Option<Reservation> {
+        let reserved = self.reserved.borrow_mut().remove(&call);
+        reserved.or_else(|| self.buffers.reserve_now(streamed?))
     }
 
     /// Sends a message after those before it, at once as far as the socket takes it. A message to a worker that is gone

@@ -3,6 +3,7 @@
 
 pub mod conversation;
 
+use crate::http::live_answer::{LiveAnswer, LiveWriter};
 use crate::input::{Inbox, Input, TaskOwner};
 use crate::output::{AttemptKey, AttemptOutput, CallOutput, CallOutputEnd, Output, Piped};
 use crate::workers::handler::conversation::{Conversation, ConversationEnd};
@@ -12,10 +13,12 @@ use fnd_core::instant;
 use fnd_core::json;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::Reason;
-use fnd_core::records::protocol::{self, InvokeHead, Level, LogRecord, ProtocolError, ProtocolFailure, WorkerMessage};
+use fnd_core::records::protocol::{
+    self, InvokeHead, Level, LogRecord, ProtocolError, ProtocolFailure, ResultHead, WorkerMessage,
+};
 use fnd_core::run::{Answered, CallOrder, Event, Rules};
 use fnd_manifest::json_text::JsonText;
-use fnd_wire::ids::WorkerId;
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -34,6 +37,8 @@ pub(crate) struct WarmWorker {
     /// Whether it wants the variables of a request.
     pub(crate) variables: bool,
     calls: BTreeMap<u64, AttemptKey>,
+    /// The calls whose results come as streams; nothing where no caller wants the bytes as they come.
+    streams: BTreeMap<u64, Option<LiveWriter>>,
 }
 
 /// A conversation that is going on, and its task.
@@ -87,6 +92,7 @@ impl Workers {
             connection,
             server,
             variables: false,
+            streams: BTreeMap::new(),
             calls: under_way.iter().map(|(call, meta)| (*call, meta.key())).collect(),
             call_output: output.attach_pool(piped, calls <= 1, under_way.into_iter().map(|(_, meta)| meta)),
         })
@@ -209,6 +215,31 @@ impl Workers {
         }
     }
 
+    /// Passes bytes of a stream on to the caller of their run, which `find` returns.
+    pub(crate) fn pass_part(
+        &mut self,
+        (worker, call): (WorkerId, u64),
+        (head, data): (Option<ResultHead>, &[u8]),
+        find: impl FnOnce(InvocationId) -> Option<Rc<LiveAnswer>>,
+    ) {
+        let Some(member) = self.member_mut(worker) else { return };
+        let Some((invocation, attempt)) = member.calls.get(&call).copied() else {
+            return;
+        };
+        let begin = || LiveWriter::new(find(invocation)?, attempt, head?.into());
+        if let Some(writer) = member.streams.entry(call).or_insert_with(begin) {
+            writer.push(data);
+        }
+    }
+
+    /// Says that a result is there with all its bytes.
+    pub(crate) fn complete_stream(&mut self, worker: WorkerId, call: u64) {
+        let member = self.member_mut(worker);
+        if let Some(Some(writer)) = member.and_then(|member| member.streams.remove(&call)) {
+            writer.complete();
+        }
+    }
+
     /// Adds the stack of an error to the output of its call.
     pub(crate) fn keep_stack(&self, worker: WorkerId, call: u64, failure: &ProtocolFailure) {
         let Some(stack) = &failure.stack else { return };
@@ -238,6 +269,8 @@ impl Workers {
     pub(crate) fn end_call(&mut self, worker: WorkerId, call: u64) -> Option<AttemptKey> {
         let output_read = Arc::clone(&self.output_read);
         let member = self.member_mut(worker)?;
+        // A stream that is not complete breaks off.
+        member.streams.remove(&call);
         let key = member.calls.remove(&call)?;
         end_output(output_read, member, key).then_some(key)
     }
@@ -268,8 +301,14 @@ async fn converse(inbox: Inbox, worker: WorkerId, conversation: Rc<Conversation>
     let end = conversation
         .run(|message| {
             let reserved = match &message {
-                WorkerMessage::Result { call, .. } => conversation.reserved.borrow_mut().remove(call),
-                WorkerMessage::Ready(_) | WorkerMessage::Error { .. } | WorkerMessage::Log { .. } => None,
+                WorkerMessage::Result { call, head, data } => {
+                    let size = data.as_ref().map_or(0, |data| data.len() as u64);
+                    conversation.room(*call, head.stream.then_some(size))
+                }
+                WorkerMessage::Ready(_)
+                | WorkerMessage::Part { .. }
+                | WorkerMessage::Error { .. }
+                | WorkerMessage::Log { .. } => None,
             };
             inbox.input(Input::WorkerMessage(worker, message, reserved));
         })

@@ -104,8 +104,8 @@ pub(super) fn head(attempt: &AttemptOrder, now_ms: u64) -> Result<Request<Bytes>
     for (name, of_event) in [("event-type", "ce-type"), ("event-namespace", "ce-source")] {
         own.extend(event(name, of_event).map(|value| (name, value)));
     }
-    if let Some(content_type) = &payload.content_type {
-        own.push(("content-type", content_type.clone()));
+    if let Some(content_type) = payload.content_type.as_deref() {
+        own.push(("content-type", content_type.to_owned()));
     }
     exchange::put(request.headers_mut(), given, &own);
     Ok(request)

@@ -201,3 +201,20 @@ fn what_is_no_app_is_refused() {
         check_refused(&imported.report, why, text);
     }
 }
+
+/// pm2 waits 100 ms, then 1.5 times as long each time, and at most 15 s.
+#[test]
+fn a_growing_pause_replaces_the_fixed_one() {
+    let app = r#"{"script": "a.js", "exp_backoff_restart_delay": 100, "restart_delay": 4000, "treekill": false}"#;
+    let imported = made(app, None);
+    let manifest = table(only(&imported));
+    let retry = &manifest["retry"];
+    let text = |key: &str| retry[key].as_str().map(str::to_owned);
+    assert_eq!(text("interval").as_deref(), Some("100ms"));
+    assert_eq!(text("max_interval").as_deref(), Some("15s"));
+    assert_eq!(text("jitter").as_deref(), Some("none"));
+    assert_eq!((retry["factor"].as_float(), retry.get("backoff")), (Some(1.5), None));
+    for key in ["restart_delay", "treekill"] {
+        assert_eq!(row(&imported.report, key).verdict, FieldVerdict::Differs, "{key}");
+    }
+}

@@ -103,6 +103,8 @@ fn a_timer_and_its_service_are_a_script_with_a_schedule() {
         (row("OnCalendar=").verdict, row("OnCalendar=").line),
         (FieldVerdict::Works, 2)
     );
+    let notes = report.rows.iter().filter_map(|row| row.note.as_deref());
+    assert_eq!(notes.filter(|note| note.contains("makes up once")).count(), 1);
     assert_eq!(row("Persistent=").becomes.as_deref(), Some("schedule.catch_up"));
 }
 
@@ -283,6 +285,9 @@ fn every_setting_about_the_end_is_in_the_report() {
             FieldVerdict::Differs,
             Some("limits.grace"),
         ),
+        ("simple", "FinalKillSignal=SIGKILL", FieldVerdict::Works, None),
+        ("simple", "FinalKillSignal=SIGABRT", FieldVerdict::NotHere, None),
+        ("simple", "SendSIGKILL=no", FieldVerdict::NotHere, None),
         ("simple", "TimeoutStopSec=7", FieldVerdict::Works, Some("limits.grace")),
         ("simple", "TimeoutStopSec=infinity", FieldVerdict::NotHere, None),
         ("oneshot", "TimeoutSec=7", FieldVerdict::Works, Some("limits.timeout")),
@@ -294,5 +299,17 @@ fn every_setting_about_the_end_is_in_the_report() {
         assert!(function.is_some(), "{setting}: {report:?}");
         let row = report.rows.iter().find(|row| row.line == 4).unwrap();
         assert_eq!((row.verdict, row.becomes.as_deref()), (verdict, becomes), "{setting}");
+    }
+}
+
+#[test]
+fn sigkill_leaves_no_grace_in_any_order() {
+    let settings = ["KillSignal=SIGKILL", "TimeoutStopSec=120"];
+    for [first, second] in [settings, [settings[1], settings[0]]] {
+        let text = format!("[Service]\nExecStart=/bin/a\nRestart=always\n{first}\n{second}\n");
+        let (function, report) = made(&unit("x.service", &text), None);
+        let function = function.unwrap_or_else(|| panic!("{report:?}"));
+        let grace = function.manifest.get("limits.grace").and_then(toml::Value::as_str);
+        assert_eq!(grace, Some("0"), "{first}, {second}");
     }
 }

@@ -38,6 +38,8 @@ keys! {
         syscalls: Option<Profile> [default, skip_serializing_if = "Option::is_none"] = Word(Profile::WORDS), example "standard";
         /// Device files that are visible in addition to `/dev/null` and similar ones.
         devices: Vec<String> [default] = List(&Text(TextKind::Device)), example ["/dev/fuse"];
+        /// Capabilities of Linux that the function has; only if `[users]` of `fnd.toml` allows them and root owns the file.
+        capabilities: Vec<String> [default, skip_serializing_if = "Vec::is_empty"] = NAMES, example ["chown"];
     } and {
         /// Layers that must be in force, else the function is refused: those that its own manifest asks for, or all of
         /// them with `missing = "refuse"` in `[sandbox]` of `fnd.toml`.

@@ -2,7 +2,7 @@
 
 use super::{OverlapKey, Rate, TEXTS};
 use crate::function::file::{self, FileAction, FileChange};
-use crate::function::route::{self, Condition, Credentials, Method, Per, RequestPlace, Response};
+use crate::function::route::{self, Condition, Credentials, HttpPayload, Method, Per, RequestPlace, Response};
 use crate::schema::keys::keys;
 use crate::text;
 use crate::words;
@@ -74,6 +74,8 @@ keys! {
         per: Per = Word(Per::WORDS), default "all", example "ip";
         /// What the answer is made of: the `result`, or the output of a script that writes it as a `cgi` program does.
         response: Response = Word(Response::WORDS), default "result", example "cgi";
+        /// What a handler gets of a request, and what its answer is: `data` is the body, and the result answers; `lambda` is the request as API Gateway's payload 2.0, and an object with `statusCode` answers. Functions of the runtime `lambda` have `lambda` by default.
+        payload: HttpPayload [default = "HttpPayload::before", skip_serializing_if = "route::is_data"] = Word(HttpPayload::WORDS), default "data", example "lambda";
         /// Whether an HTTP function gets the path without the fixed beginning of the route's path.
         strip: bool = Bool, default false, example true;
         /// Whether the function gets the header `Authorization`, where everybody may call (`auth = "none"`): callers may mean it for another route.
@@ -115,6 +117,7 @@ impl HttpRoute {
             rate: None,
             per: Per::All,
             response: Response::Result,
+            payload: HttpPayload::Data,
             strip: false,
             authorization: false,
             fetches: false,

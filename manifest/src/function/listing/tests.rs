@@ -4,15 +4,15 @@ fn claims() -> Claims {
     Claims::of(&[".sh".to_owned(), ".py".to_owned()])
 }
 
-/// Lists entries by name. The end of a name sets the kind: `*` executable file, `/` directory, `/+` directory with
-/// a manifest, `|` FIFO.
+/// Lists entries by name. The end of a name sets the kind: `*` executable file, `/` directory, `/+` directory that is a
+/// function, `|` FIFO.
 fn list(names: &[&str], group: Option<&str>) -> Listing {
     let entries: Vec<DirectoryEntry> = names
         .iter()
         .map(|name| {
             let kinds = [
-                ("/+", EntryKind::Directory { manifest: true }),
-                ("/", EntryKind::Directory { manifest: false }),
+                ("/+", EntryKind::Directory { function: true }),
+                ("/", EntryKind::Directory { function: false }),
                 ("*", EntryKind::File { executable: true }),
                 ("|", EntryKind::Other),
             ];
@@ -244,4 +244,19 @@ fn problems_are_reported() {
     assert_eq!(clashes, ["name-clash", "name-clash", "name-clash"]);
     assert_eq!(list(&["x/"], Some("ops")).problems[0].code, "bad-name");
     assert_eq!(list(&["a/+", "a.toml"], None).clashes[0].problem.code, "name-clash");
+}
+
+#[test]
+fn a_bootstrap_that_is_not_executable_is_named_in_a_group() {
+    let listed = list(&["a.sh", "bootstrap"], Some("ops"));
+    assert_eq!(found(&listed), ["ops/a=a.sh"]);
+    let [problem] = listed.problems.as_slice() else {
+        panic!("{:?}", listed.problems);
+    };
+    assert_eq!(
+        (problem.code.as_str(), problem.file.as_deref()),
+        ("not-executable", Some("/f/bootstrap"))
+    );
+    assert_eq!(problem.help.as_deref(), Some("chmod +x /f/bootstrap"));
+    assert_eq!(list(&["bootstrap"], None).unclaimed, ["bootstrap"]);
 }

@@ -377,7 +377,7 @@ fn the_configuration_points_into_the_right_file() {
     });
     snapshot!([shown(&document.diagnostics), shown(&misplaced.diagnostics)].join("===\n"));
     // The previous configuration stays.
-    assert_eq!(judge.runtimes().len(), 11);
+    assert_eq!(judge.runtimes().len(), 12);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! - `good`: what is accepted
 //! - `handlers`: handlers, HTTP programs and services
 //! - `input`: `[input]` and `mcp`
+//! - `lambda`: programs for AWS Lambda
 //! - `mistakes`: the mistakes that people make, and the fix in each message
 //! - `nats`: messages of NATS
 //! - `random`: arbitrary bytes
@@ -34,6 +35,7 @@ mod dependencies;
 mod good;
 mod handlers;
 mod input;
+mod lambda;
 mod mistakes;
 mod nats;
 mod random;
@@ -71,6 +73,7 @@ fn shipped_runtimes() -> Vec<JudgedFile> {
         read("exec", include_str!("../../../../runtimes/exec/runtime.toml")),
         read("go", include_str!("../../../../runtimes/go/runtime.toml")),
         read("java", include_str!("../../../../runtimes/java/runtime.toml")),
+        read("lambda", include_str!("../../../../runtimes/lambda/runtime.toml")),
         read("lua", include_str!("../../../../runtimes/lua/runtime.toml")),
         read("node", include_str!("../../../../runtimes/node/runtime.toml")),
         read("perl", include_str!("../../../../runtimes/perl/runtime.toml")),

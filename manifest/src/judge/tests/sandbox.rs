@@ -333,6 +333,95 @@ fn only_files_of_root_widen() {
     }
 }
 
+/// Of files of root, and of what `[users] capabilities` allows: the spawner finds them beside the groups.
+#[test]
+fn capabilities_are_those_that_root_allows_in_files_of_root() {
+    let allowed = "[users]\nallow = [\"adm\"]\nallow_root = true\ncapabilities = [\"chown\", \"kill\"]\n";
+    let manifest = "[sandbox]\nprofile = \"off\"\ngroups = [\"adm\"]\ncapabilities = [\"chown\"]\n";
+    let judged = judge(allowed).function(&single(file("/f/x.sh", b"echo\n"), Some(manifest)));
+    assert_eq!(judged.plan.unwrap().groups, ["adm", "capability:chown"]);
+    let found = sandbox(allowed, manifest);
+    assert_eq!((found.profile, found.syscalls), (Profile::Off, Profile::Standard));
+    assert_eq!(found.asked, ["seccomp"]);
+    let inside = sandbox(allowed, "[sandbox]\ncapabilities = [\"kill\"]\n");
+    assert_eq!(inside.asked, ["mounts", "pid", "seccomp"]);
+    let request = JudgeSettings {
+        files: vec![file("/etc/fnd/fnd.toml", allowed.as_bytes())],
+        runtimes: vec![],
+    };
+    let JudgeReply::Settings(reply) = judge("").answer(&JudgeRequest::Settings(request)) else {
+        panic!("another answer");
+    };
+    let policy = reply.verdict.policy.unwrap();
+    assert_eq!(policy.allow_users, ["adm", "capability:chown", "capability:kill"]);
+    for (settings, keys, trusted, said) in [
+        (allowed, "capabilities = [\"chown\"]", false, "chown root:root"),
+        (
+            "",
+            "capabilities = [\"chown\"]",
+            true,
+            "add `chown` to `capabilities` in `[users]`",
+        ),
+        (
+            allowed,
+            "capabilities = [\"chown\", \"fowner\"]",
+            true,
+            "add `fowner` to `capabilities`",
+        ),
+        (
+            "[users]\ncapabilities = [\"net_raw\"]\n",
+            "capabilities = [\"net_raw\"]\nnetwork = [\"connect:443\"]",
+            true,
+            "`connect:` would close no port",
+        ),
+        (allowed, "capabilities = [\"sys_admin\"]", true, "is never given"),
+        (allowed, "capabilities = [\"CAP_CHOWN\"]", true, "write `chown`"),
+        (allowed, "groups = [\"capability:kill\"]", true, "expected a name"),
+        (
+            allowed,
+            "capabilities = [\"chown\"]\nsyscalls = \"off\"",
+            true,
+            "always has a filter of system calls",
+        ),
+    ] {
+        let found = refused(settings, &[&format!("[sandbox]\n{keys}\n")], trusted);
+        assert!(found.contains(said), "{found}");
+    }
+    let mut other = Judge::new();
+    let request = JudgeSettings {
+        files: vec![file("/etc/fnd/fnd.toml", b"[users]\ncapabilities = [\"chown\"]\n")],
+        runtimes: shipped_runtimes(),
+    };
+    let (_, document) = other.settings(&request);
+    let found = &document.diagnostics;
+    assert!(
+        found.len() == 1 && found[0].message.contains("no function gets `chown`"),
+        "{found:?}"
+    );
+    let code = file("/f/x.sh", b"echo\n");
+    let judged = other.function(&single(code, Some("[sandbox]\ncapabilities = [\"chown\"]\n")));
+    let helps: Vec<_> = judged
+        .verdict
+        .diagnostics
+        .iter()
+        .filter_map(|problem| problem.help.as_deref())
+        .collect();
+    assert!(
+        helps
+            .iter()
+            .any(|help| help.contains("set `allow_root = true` in `[users]`")),
+        "{helps:?}"
+    );
+    for name in ["sys_admin", "setuid", "chwon"] {
+        let text = format!("[users]\ncapabilities = [\"{name}\"]\n");
+        let problems = crate::settings::resolve::configuration([("fnd.toml", text.as_bytes())]).unwrap_err();
+        assert!(problems[0].message.contains(name), "{problems:?}");
+    }
+    let text = "[users]\nallow = [\"capability:kill\"]\n";
+    let problems = crate::settings::resolve::configuration([("fnd.toml", text.as_bytes())]).unwrap_err();
+    assert!(problems[0].message.contains("expected a name"), "{problems:?}");
+}
+
 /// Returns what a bash script has of `[defaults]`, and the keys that it does without.
 #[track_caller]
 fn with_defaults(settings: &str, manifest: &str, trusted: bool) -> (Manifest, Vec<String>) {
@@ -349,11 +438,11 @@ fn with_defaults(settings: &str, manifest: &str, trusted: bool) -> (Manifest, Ve
 /// `[defaults]` of root's configuration asks for nothing in the name of people who do not own their files as root does.
 #[test]
 fn defaults_for_functions_of_root_are_left_out_for_others() {
-    let settings = "[users]\nallow = [\"adm\", \"www-data\"]\n[defaults]\nbindings = [\"db\"]\n[defaults.secrets]\nKEY = \"key\"\n\
+    let settings = "[users]\nallow = [\"adm\", \"www-data\"]\ncapabilities = [\"kill\"]\n[defaults]\nbindings = [\"db\"]\n[defaults.secrets]\nKEY = \"key\"\n\
         [defaults.env]\nA = \"1\"\n[defaults.limits]\nmemory = \"64M\"\n[defaults.access]\ninvoke = [\"*\"]\nstate = []\n\
         [defaults.build]\nsecrets = [\"npmrc\"]\n[defaults.sandbox]\nuser = \"www-data\"\ngroups = [\"adm\"]\n\
         read_only = [\"/home/ada\"]\nread_write = [\"/srv/out\"]\ndevices = [\"/dev/fuse\"]\nproc = \"full\"\nsyscalls = \"standard\"\n\
-        hide = [\"/opt/x\"]\nnetwork = \"none\"\n";
+        hide = [\"/opt/x\"]\nnetwork = \"none\"\ncapabilities = [\"kill\"]\n";
     let (of_root, nothing) = with_defaults(settings, "", true);
     assert!(nothing.is_empty() && of_root.sandbox.user.is_some() && !of_root.secrets.is_empty());
     let (of_others, left_out) = with_defaults(settings, "", false);
@@ -363,6 +452,7 @@ fn defaults_for_functions_of_root_are_left_out_for_others() {
             "access",
             "bindings",
             "build.secrets",
+            "sandbox.capabilities",
             "sandbox.devices",
             "sandbox.groups",
             "sandbox.proc",

@@ -81,11 +81,12 @@ fn documents_are_as_before() {
         [history]\nkeep = 5\nkeep_for = \"7d\"\nkeep_failed = 6\nkeep_bytes = \"64M\"\n\
         [logs]\nkeep_for = \"1d\"\nkeep_bytes = \"1G\"\n[sandbox]\nuser = \"postgres\"\ngroups = [\"adm\"]\n\
         profile = \"standard\"\nnetwork = [\"connect:443\"]\nread_only = [\"/home/ada/.pyenv\"]\nread_write = [\"/srv/out\"]\n\
-        hide = [\"/opt/other\"]\nproc = \"full\"\nsyscalls = \"strict\"\ndevices = [\"/dev/fuse\"]\n";
+        hide = [\"/opt/other\"]\nproc = \"full\"\nsyscalls = \"strict\"\ndevices = [\"/dev/fuse\"]\n\
+        capabilities = [\"chown\"]\n";
     let pool = "[pool]\nmin = 1\nmax = 3\nconcurrency = 2\nidle = \"none\"\nmax_invocations = 9\nmax_age = \"1h\"\nspare = 1\n";
     let sh = || file("/f/x.sh", b"echo hi\n");
     let handler = || file("/f/x.py", b"def handler(event, context):\n    pass\n");
-    let judge = judge("[users]\nallow = [\"postgres\", \"adm\"]\n");
+    let judge = judge("[users]\nallow = [\"postgres\", \"adm\"]\nallow_root = true\ncapabilities = [\"chown\"]\n");
     let mut result = String::new();
     for (name, code, manifest) in [
         ("script", sh(), ""),
@@ -119,7 +120,7 @@ fn documents_are_as_before() {
         "functions_dirs = [\"/a\"]\nkeep_versions = 9\nbest_effort_limits = true\n[defaults]\nruntime = \"deno\"\n\
          [sizes]\nM = { memory = \"1G\" }\nhuge = { pids = 999, io_read = \"1G/s\" }\n\
          [node]\nreserve_memory = \"1G\"\nmax_workers = 9\nbuffers = \"1M\"\nspin = \"20us\"\nmemory = \"4G\"\ncpu = \"1.5\"\n\
-         [users]\nrange = [70000, 70009]\nallow = [\"adm\"]\nallow_root = true\n\
+         [users]\nrange = [70000, 70009]\nallow = [\"adm\"]\nallow_root = true\ncapabilities = [\"chown\"]\n\
          [[access]]\ngroup = \"a\"\nrole = \"viewer\"\n[[access]]\nuser = \"b\"\nrole = \"admin\"\nfunctions = [\"web/*\"]\n\
          [metrics]\nlisten = \"[::1]:9640\"\ntextfile = \"/t\"\n[status]\nmode = \"0644\"\n\
          [history]\non_damage = \"refuse\"\nkeep_for = \"7d\"\nkeep_bytes = \"1M\"\n\

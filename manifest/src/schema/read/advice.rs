@@ -44,6 +44,33 @@ pub(super) fn of_other_tools(name: &str) -> Option<&'static str> {
     row.map(|(_, instead)| *instead)
 }
 
+/// Returns what to write for a value in the words of AWS; `key` is the whole name of the key.
+pub(super) fn of_aws(key: &str, text: &str) -> Option<String> {
+    match key {
+        "http.path" if text.contains("+}") => Some(format!("write `{}`: `*` is the rest of the path", rest(text))),
+        "http.auth" if text.eq_ignore_ascii_case("none") => Some("write it in small letters: `none`".to_owned()),
+        "http.methods" if text == "*" || text.eq_ignore_ascii_case("any") => Some(
+            "list each method, such as `[\"GET\", \"POST\", \"PUT\", \"PATCH\", \"DELETE\"]`; without the key a route has GET, HEAD and \
+             POST"
+                .to_owned(),
+        ),
+        "http.payload" if text == "2.0" => Some("write `lambda`, which is the form 2.0".to_owned()),
+        "http.payload" if text == "1.0" => {
+            Some("write `lambda`, which is the form 2.0: fnd does not have the form 1.0".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Returns a path with `{*proxy}` in place of `{proxy+}`.
+fn rest(path: &str) -> String {
+    let segment = |segment: &str| match segment.strip_prefix('{').and_then(|name| name.strip_suffix("+}")) {
+        Some(name) => format!("{{*{name}}}"),
+        None => segment.to_owned(),
+    };
+    path.split('/').map(segment).collect::<Vec<_>>().join("/")
+}
+
 /// Returns the arrays of tables that have a key: `[[schedule]]` for `cron`.
 pub(super) fn in_arrays(schema: Schema, name: &str) -> Option<String> {
     let has =
@@ -85,8 +112,23 @@ pub(super) fn as_table(name: &str, kind: &ValueKind, found: &DeValue<'_>) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::OTHER_TOOLS;
+    use super::{OTHER_TOOLS, of_aws};
     use crate::function::keys::SCHEMA;
+
+    #[test]
+    fn values_of_aws_have_the_word_to_write() {
+        for (key, text, expected) in [
+            ("http.path", "/shop/{proxy+}", "write `/shop/{*proxy}`"),
+            ("http.auth", "NONE", "`none`"),
+            ("http.methods", "ANY", "list each method"),
+            ("http.payload", "1.0", "write `lambda`"),
+            ("http.payload", "2.0", "write `lambda`"),
+        ] {
+            let advice = of_aws(key, text).unwrap_or_default();
+            assert!(advice.contains(expected), "{text}: {advice}");
+        }
+        assert_eq!(of_aws("http.methods", "GRT"), None);
+    }
 
     #[test]
     fn no_advice_is_about_a_key_that_exists() {

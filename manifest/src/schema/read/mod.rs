@@ -384,7 +384,10 @@ impl KeyReader<'_> {
             let there = result.contains_key(key.name) || written.keys().any(|name| name.get_ref() == key.name);
             if !there {
                 let message = self.about(&format!("the key `{}` is missing", key.name));
-                let help = format!("add `{} = {}`", key.name, key.example);
+                let mut help = format!("add `{} = {}`", key.name, key.example);
+                if key.name == "auth" && self.path == ["http"] {
+                    help.push_str(", or `auth = \"none\"` if everybody may call");
+                }
                 self.problem(span, Diagnostic::error("missing-key", message).with_help(help));
             }
         }

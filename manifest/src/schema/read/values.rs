@@ -1,7 +1,7 @@
 //! Checks of single values.
 
 use super::words::{escaped, nearest};
-use super::{KeyReader, TomlValue};
+use super::{KeyReader, TomlValue, advice};
 use crate::diagnostic::Diagnostic;
 use crate::json_text::JsonText;
 use crate::schema::{TextKind, ValueKind, Zero, one_of};
@@ -28,7 +28,7 @@ impl KeyReader<'_> {
         } else {
             format!("expected {}, found `{}`", form.expected(), escaped(text))
         };
-        self.bad(span, &message, None)
+        self.bad(span, &message, advice::of_aws(&self.path.join("."), text))
     }
 
     pub(super) fn word(&mut self, span: &Range<usize>, words: &[&str], text: &str) -> Option<TomlValue> {
@@ -47,8 +47,9 @@ impl KeyReader<'_> {
         text: &str,
     ) -> Option<TomlValue> {
         let message = format!("expected {expected}, found `{}`", escaped(text));
-        let near = nearest(text, words).map(|near| format!("did you mean `{near}`?"));
-        self.bad(span, &message, near)
+        let near = || nearest(text, words).map(|near| format!("did you mean `{near}`?"));
+        let help = advice::of_aws(&self.path.join("."), text).or_else(near);
+        self.bad(span, &message, help)
     }
 
     pub(super) fn unit(
@@ -110,7 +111,10 @@ impl KeyReader<'_> {
             Ok(_) => {
                 let (low, high) = (units::print_size(*range.start()), units::print_size(*range.end()));
                 let message = format!("expected a size from `{low}` to `{high}`, found `{}`", escaped(text));
-                self.bad(span, &message, None)
+                // Other systems take a number as megabytes.
+                let megabytes = units::parse_size(&format!("{text}M")).is_ok_and(|bytes| range.contains(&bytes));
+                let help = megabytes.then(|| format!("a number alone is bytes: write `\"{text}M\"`"));
+                self.bad(span, &message, help)
             }
             Err(error) => {
                 // `256m` means 0.256 bytes in Kubernetes and is a mistake elsewhere; `256MB` is common elsewhere.

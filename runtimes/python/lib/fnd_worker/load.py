@@ -93,7 +93,19 @@ def load(entry):
             handler = Handler(function, name)
             if name == "handler" or handler.parameters == 2 or (name == "main" and handler.parameters == 0):
                 return served(handler)
-    raise LookupError("the file has no %s" % FORMS)
+    raise LookupError("the file has no %s%s" % (FORMS, misspelt(module)))
+
+
+def misspelt(module):
+    """Returns a question about the function that may be meant as the handler."""
+    from difflib import get_close_matches
+
+    names = ("handler", "handle", "main")
+    own = [name for name, value in vars(module).items() if type(value) is type(misspelt) and name not in names]
+    for wanted in names:
+        for name in get_close_matches(wanted, own, 1, 0.8):
+            return "; did you mean `%s` instead of `%s`?" % (wanted, name)
+    return ""
 
 
 def unbind(bottle):

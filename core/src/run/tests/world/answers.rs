@@ -50,22 +50,8 @@ impl World {
         });
     }
 
-    /// The register answers late: the invocation of the claim may have ended, or was put back, while it was asked.
-    pub(super) fn registered(&mut self, claim: InvocationRecord) {
-        let id = claim.id;
-        if self.s.is_claiming(id) {
-            self.stores_claim(claim);
-        } else {
-            let pause = Duration::ZERO;
-            self.handle(Event::ClaimPutOff { id, pause });
-        }
-    }
-
-    /// The register and the ledger answer all claims.
+    /// The ledger answers all claims, and the register does not refuse any.
     pub(super) fn answer_claims(&mut self, fine: bool) {
-        for claim in std::mem::take(&mut self.to_register) {
-            self.registered(claim);
-        }
         let ids = std::mem::take(&mut self.to_claim);
         for id in &ids {
             self.ledger.get_mut(id).unwrap().claim_over(fine);
@@ -79,19 +65,13 @@ impl World {
         }
     }
 
-    /// The register does not take a claim, or the lease is over when the ledger has stored it.
-    pub(super) fn put_off(&mut self, which: u8, pause: Duration) {
-        let registering = self.to_register.len();
-        let Some(at) = choose(which, registering + self.to_claim.len()) else {
+    /// The register does not take a claim, or the lease is over. The ledger has stored the claim, or has not.
+    pub(super) fn put_off(&mut self, which: u8, fine: bool, pause: Duration) {
+        let Some(at) = choose(which, self.to_claim.len()) else {
             return;
         };
-        let id = if at < registering {
-            self.to_register.remove(at).id
-        } else {
-            let id = self.to_claim.remove(at - registering);
-            self.ledger.get_mut(&id).unwrap().claim_over(false);
-            id
-        };
+        let id = self.to_claim.remove(at);
+        self.ledger.get_mut(&id).unwrap().claim_over(fine);
         self.handle(Event::ClaimPutOff { id, pause });
     }
 

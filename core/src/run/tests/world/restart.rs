@@ -39,8 +39,6 @@ impl World {
                 self.ledger.remove(&accepted.id);
             }
         }
-        // The ledger has nothing of these.
-        self.to_register.clear();
         for id in std::mem::take(&mut self.to_claim) {
             // The claim may be on disk although fnd has not heard of it.
             self.ledger.get_mut(&id).unwrap().claim_over(exits > 0);

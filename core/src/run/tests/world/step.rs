@@ -27,17 +27,14 @@ pub(in crate::run::tests) enum Step {
         which: u8,
         fine: bool,
     },
-    /// The register of all nodes answers a claim, maybe late.
-    Register {
-        which: u8,
-    },
-    /// All claims that are being stored succeed, or all fail. The register answers before.
+    /// All claims that are being stored succeed, or all fail. The register has them.
     Claim {
         fine: bool,
     },
-    /// The register does not take one of the claims, or the lease is over when one is stored.
+    /// The register of all nodes does not take one of the claims, or the lease is over. The ledger has stored it, or has not.
     PutOff {
         which: u8,
+        fine: bool,
         ms: u16,
     },
     /// The lease on an invocation was not renewed in time.

@@ -10,6 +10,7 @@ use crate::triggers::nats::wanted::WantedEntry;
 use fnd_core::records::outcome::Reason;
 use fnd_core::run::Event;
 use fnd_core::triggers::nats::claim::ClaimRecord;
+use fnd_core::triggers::nats::memory::MessageMemory;
 
 const ID: InvocationId = InvocationId(1);
 const WORKER: WorkerId = WorkerId(4);
@@ -32,23 +33,26 @@ fn attempt(number: u32, worker: WorkerId) -> MessageAttempt {
     }
 }
 
-/// Claims the message in the register.
+/// Claims the message in the register; the ledger has not answered.
 fn claim(messages: &mut Messages, seconds: u64) {
-    messages.claim(at(seconds), Box::new(record(ID, Reason::Ok)));
+    assert!(messages.claim(at(seconds), &record(ID, Reason::Ok)));
     let requests = sent(messages);
     let [NatsRequest::Write(KeyWrite { number, .. })] = requests[..] else {
         panic!("the claim is written");
     };
     messages.written(at(seconds), number, Ok(5));
     let effects = messages.take_effects();
-    assert!(matches!(effects[..], [MessageEffect::Claim(_, 5)]));
+    assert!(matches!(
+        effects[..],
+        [MessageEffect::Store(MessageMemory::Claimed { id: ID, revision: 5 })]
+    ));
 }
 
 #[test]
-fn a_claim_in_the_register_comes_before_that_of_the_ledger() {
+fn an_attempt_without_a_lease_begins_also_if_the_ledger_has_its_claim_late() {
     let mut messages = with_message(wanted_entry("f", "x"));
     claim(&mut messages, 1);
-    assert_eq!(messages.claimed(at(99), vec![ID]), [ID]);
+    assert_eq!(messages.ledger_answers(at(99), vec![ID], true), [ID]);
     assert_eq!(messages.starts(at(99), ID, attempt(1, WORKER)), None);
     messages.attempt_ended(at(100), ID, Attempt(1));
     let effects = messages.take_effects();
@@ -62,11 +66,11 @@ fn a_message_whose_function_has_no_entry_any_more_runs_where_it_is() {
     let mut messages = open_message(ID);
     up(&mut messages);
     messages.knows_functions = false;
-    messages.claim(at(1), Box::new(record(ID, Reason::Ok)));
+    assert!(!messages.claim(at(1), &record(ID, Reason::Ok)));
     let effects = messages.take_effects();
     assert!(matches!(effects[..], [MessageEffect::Event(Event::ClaimPutOff { .. })]));
     messages.knows_functions = true;
-    messages.claim(at(2), Box::new(record(ID, Reason::Ok)));
+    assert!(messages.claim(at(2), &record(ID, Reason::Ok)));
     let (_, claim) = wrote_claim(&mut messages, None);
     assert_eq!(claim.limit, ClaimLimit::Person);
 }
@@ -151,6 +155,16 @@ fn a_worker_that_the_spawner_cannot_end_by_a_lease_has_no_deadline() {
     assert_eq!(messages.starts(at(12), ID, attempt(1, WORKER)), None);
 }
 
+/// The machine was suspended after the supervisor had let it begin.
+#[test]
+fn an_attempt_whose_time_is_over_when_it_starts_is_ended_at_once() {
+    let mut messages = with_lease();
+    claim(&mut messages, 11);
+    messages.fence(at(40));
+    assert_eq!(messages.starts(at(41), ID, attempt(1, WORKER)), Some(at(41).mono));
+    assert!(messages.lease.is_fenced(WORKER), "it gets no later deadline");
+}
+
 /// Returns the part with a lease that was renewed at 10 s, with a message that came when the grace period was 5 s.
 fn with_lease() -> Messages {
     let mut messages = with_message(wanted_fenced("f", "x"));
@@ -207,14 +221,12 @@ fn a_claim_whose_invocation_has_ended_meanwhile_is_answered_and_has_no_lease() {
     messages.lease.renewed((at(1).mono, at(1).mono));
     claim(&mut messages, 2);
     assert!(messages.lease.ends_at().is_some());
-    messages.claim_is_unwanted(ID, 5);
+    messages.ends(&record(ID, Reason::Cancelled));
+    assert!(messages.ledger_answers(at(3), vec![ID], true).is_empty());
     let effects = messages.take_effects();
     assert!(matches!(
         effects[..],
-        [
-            MessageEffect::Store(MessageMemory::Claimed { id: ID, revision: 5 }),
-            MessageEffect::Event(Event::ClaimPutOff { id: ID, .. })
-        ]
+        [MessageEffect::Event(Event::ClaimPutOff { id: ID, .. })]
     ));
     assert_eq!(messages.lease.ends_at(), None);
 }
@@ -222,13 +234,13 @@ fn a_claim_whose_invocation_has_ended_meanwhile_is_answered_and_has_no_lease() {
 #[test]
 fn what_another_node_may_take_over_begins_within_the_lease_only() {
     let mut messages = with_message(wanted_fenced("f", "x"));
-    messages.claim(at(1), Box::new(record(ID, Reason::Ok)));
+    assert!(!messages.claim(at(1), &record(ID, Reason::Ok)));
     let effects = messages.take_effects();
     assert!(matches!(effects[..], [MessageEffect::Event(Event::ClaimPutOff { .. })]));
     messages.lease.sends(at(1).mono);
     messages.lease.renewed((at(1).mono, at(1).mono));
     claim(&mut messages, 2);
-    assert_eq!(messages.claimed(at(3), vec![ID]), [ID]);
+    assert_eq!(messages.ledger_answers(at(3), vec![ID], true), [ID]);
     let until = messages.starts(at(3), ID, attempt(1, WORKER));
     assert_eq!(
         until,
@@ -239,7 +251,7 @@ fn what_another_node_may_take_over_begins_within_the_lease_only() {
     let effects = messages.take_effects();
     assert!(matches!(effects[..], [MessageEffect::Lease(WORKER, None)]));
     claim(&mut messages, 5);
-    assert!(messages.claimed(at(25), vec![ID]).is_empty());
+    assert!(messages.ledger_answers(at(25), vec![ID], true).is_empty());
     let effects = messages.take_effects();
     assert!(matches!(effects[..], [MessageEffect::Event(Event::ClaimPutOff { .. })]));
 }

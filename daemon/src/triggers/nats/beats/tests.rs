@@ -1,7 +1,7 @@
 //! The beats: signs of life, the fence, and claims that are kept.
 
 use super::super::tests::{
-    at, claim, function, open_message, record, sent, serving, up, wanted, wanted_entry, wrote_claim,
+    at, claim, function, mark, messages, open_message, record, sent, serving, up, wanted, wanted_entry, wrote_claim,
 };
 use super::*;
 use crate::triggers::nats::MessageAttempt;
@@ -9,6 +9,8 @@ use crate::triggers::nats::request::{AckSignal, NatsRequest};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, RunState};
 use fnd_core::triggers::nats::claim::ClaimRecord;
+use fnd_core::triggers::nats::delivery::LocalStep;
+use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::ids::{Attempt, WorkerId};
 
 const ID: InvocationId = InvocationId(1);
@@ -67,6 +69,29 @@ fn the_claim_of_work_that_waits_for_a_retry_promises_no_end_that_comes_before() 
     // In two beats it may be over. The new end: three beats of 10 s, then the longest attempt.
     let (_, kept) = wrote_claim(&mut messages, Some(3));
     assert_eq!((kept.limit, kept.attempts), (ClaimLimit::Until(235_000), 1));
+}
+
+/// That fnd was killed before it had stored the revision of the claim. Its attempt has ended since.
+#[test]
+fn the_claim_of_work_that_an_earlier_fnd_has_begun_is_kept_while_it_waits_for_a_retry() {
+    for has_begun in [true, false] {
+        let known = KnownMessage {
+            id: ID,
+            function: function("f"),
+            mark: mark("ORDERS", 7),
+            step: LocalStep::Open,
+            has_begun,
+            is_interrupted: false,
+        };
+        let mut messages = messages();
+        messages.restore(at(0), vec![known], (&[], &[]));
+        up(&mut messages);
+        messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
+        messages.take_effects();
+        messages.keep_claim(at(10), ID);
+        let is_read = matches!(sent(&mut messages)[..], [NatsRequest::Read { .. }]);
+        assert_eq!(is_read, has_begun);
+    }
 }
 
 #[test]

@@ -127,6 +127,7 @@ fn a_row_that_nobody_has_is_deleted_so_that_the_next_delivery_is_accepted() {
             function: function("f"),
             mark: mark("ORDERS", 7),
             step,
+            has_begun: false,
             is_interrupted: false,
         };
         messages.known(at(5), number, Ok(Some(known)));

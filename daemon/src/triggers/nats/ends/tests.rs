@@ -164,7 +164,7 @@ fn a_message_that_is_acknowledged_once_it_is_stored_ends_without_a_claim() {
         [NatsRequest::Settle { term: None, .. }]
     ));
     assert!(messages.has(ID) && !messages.claims(ID), "its end may be published");
-    assert_eq!(messages.claimed(at(2), vec![ID]), [ID]);
+    assert_eq!(messages.ledger_answers(at(2), vec![ID], true), [ID]);
     // Its acknowledgement was lost, and a duplicate comes.
     messages.delivered(at(31), delivered(1, 7, 2), InvocationId(2));
     assert!(matches!(
@@ -233,6 +233,7 @@ fn an_end_of_an_earlier_fnd_waits_for_the_connection_and_reads_the_claim_first()
         function: function("f"),
         mark: mark("a", 7),
         step: LocalStep::Ending,
+        has_begun: true,
         is_interrupted: true,
     };
     messages.restore(at(0), vec![known], (&[], &[]));
@@ -255,6 +256,7 @@ fn an_end_of_an_earlier_fnd_with_an_acceptance_is_told_to_no_server() {
         function: function("f"),
         mark: accepted,
         step: LocalStep::Ending,
+        has_begun: true,
         is_interrupted: false,
     };
     messages.restore(at(0), vec![known], (&[], &[]));

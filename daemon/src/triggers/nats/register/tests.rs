@@ -10,6 +10,12 @@ use fnd_core::records::outcome::Reason;
 
 const ID: InvocationId = InvocationId(1);
 
+/// An attempt waits for its claim, and the ledger has it already.
+fn is_stored(messages: &mut Messages) {
+    messages.open_claims.asks(ID);
+    assert!(messages.ledger_answers(at(1), vec![ID], true).is_empty());
+}
+
 #[test]
 fn a_claim_that_was_read_is_own_only_with_node_and_invocation() {
     let own = ("vm1", ID);
@@ -36,7 +42,7 @@ fn an_attempt_that_begins_after_an_outage_has_its_limit_from_then_on() {
     let rules = Arc::clone(&wanted_entry("f", "x").rules);
     messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
     sent(&mut messages);
-    messages.claim(at(1), Box::new(record(ID, Reason::Ok)));
+    assert!(messages.claim(at(1), &record(ID, Reason::Ok)));
     let (number, written) = wrote_claim(&mut messages, None);
     messages.written(at(6), number, Err(WriteRefused::Unknown("away".to_owned())));
     let number = asked_for_key(&mut messages);
@@ -44,13 +50,14 @@ fn an_attempt_that_begins_after_an_outage_has_its_limit_from_then_on() {
     let (number, claim) = wrote_claim(&mut messages, Some(5));
     assert_eq!((claim.limit, claim.attempts), (rules.limit(at(66).unix_ms), 1));
     messages.written(at(66), number, Ok(6));
-    assert!(matches!(messages.take_effects()[..], [MessageEffect::Claim(_, 6)]));
+    assert_eq!(messages.ledger_answers(at(66), vec![ID], true), [ID]);
 }
 
 #[test]
 fn a_refused_claim_of_another_node_is_superseded_and_answered() {
     let mut messages = open_message(ID);
     sent(&mut messages);
+    is_stored(&mut messages);
     messages.claim_is_read(at(1), (ID, ClaimPurpose::Begin), Ok(Some(found(&claim("vm2", ID), 3))));
     let effects = messages.take_effects();
     assert!(matches!(
@@ -67,6 +74,7 @@ fn a_message_that_was_given_back_while_it_was_claimed_is_let_go() {
     let mut messages = open_message(ID);
     messages.withdrawn(at(1), ID);
     assert!(matches!(sent(&mut messages)[..], [NatsRequest::Signal { .. }]));
+    is_stored(&mut messages);
     let key = (ID, ClaimPurpose::Begin, Arc::from("claims.a"));
     messages.claim_is_written(at(1), key, claim("vm1", ID), Ok(3));
     let effects = messages.take_effects();
@@ -135,6 +143,7 @@ fn work_that_has_ended_here_once_does_not_begin_again() {
     for (purpose, answers) in [(ClaimPurpose::Begin, 1), (ClaimPurpose::Keep, 0)] {
         let mut messages = open_message(ID);
         up(&mut messages);
+        is_stored(&mut messages);
         messages.claim_is_read(at(1), (ID, purpose), Ok(Some(found(&ended, 5))));
         let effects = messages.take_effects();
         assert!(matches!(
@@ -162,8 +171,9 @@ fn a_claim_that_the_server_refuses_is_tried_again_after_a_pause_and_told() {
     up(&mut messages);
     messages.wants(&function("f"), Some(wanted(vec![wanted_entry("f", "x")])));
     sent(&mut messages);
-    messages.claim(at(1), Box::new(record(ID, Reason::Ok)));
+    assert!(messages.claim(at(1), &record(ID, Reason::Ok)));
     let (number, _) = wrote_claim(&mut messages, None);
+    assert!(messages.ledger_answers(at(1), vec![ID], true).is_empty());
     messages.written(at(1), number, full());
     let effects = messages.take_effects();
     assert!(!effects.iter().any(|effect| matches!(effect, MessageEffect::Send(_))));
@@ -192,10 +202,10 @@ fn a_claim_is_put_off_without_a_connection() {
     let mut messages = open_message(ID);
     messages.disconnected(at(1), "away".to_owned());
     messages.take_effects();
-    messages.put_off(ID, PUT_OFF);
+    assert!(!messages.claim(at(1), &record(ID, Reason::Ok)));
     let effects = messages.take_effects();
     assert!(matches!(
         effects[..],
-        [MessageEffect::Event(Event::ClaimPutOff { id: ID, .. })]
+        [MessageEffect::Event(Event::ClaimPutOff { id: ID, pause })] if pause == AWAY
     ));
 }

@@ -82,6 +82,19 @@ impl Conversation {
         })
     }
 
+    /// Counts the bytes of a stream against the budget, until the result or an error takes their place.
+    fn count_stream(&self, message: &WorkerMessage) {
+        let mut streamed = self.streamed.borrow_mut();
+        match message {
+            WorkerMessage::Part { call, data, .. } => {
+                let counted = streamed.entry(*call).or_insert_with(|| self.buffers.take_anyway(0));
+                counted.join(self.buffers.take_anyway(data.len() as u64));
+            }
+            WorkerMessage::Result { call, .. } | WorkerMessage::Error { call, .. } => drop(streamed.remove(call)),
+            WorkerMessage::Ready(_) | WorkerMessage::Log { .. } => {}
+        }
+    }
+
     /// Reads a piece and hands the messages in it on.
     pub(super) fn read(&self, on: &mut impl FnMut(WorkerMessage)) -> Result<Read, ConversationEnd> {
         let read = match self.read_to_place() {
@@ -100,7 +113,10 @@ impl Conversation {
             // The decoder is not borrowed while `on` runs, because `on` may ask for its state.
             let next = self.decoder.borrow_mut().next();
             match next {
-                Ok(Some(message)) => on(message),
+                Ok(Some(message)) => {
+                    self.count_stream(&message);
+                    on(message);
+                }
                 Ok(None) => break,
                 Err(error) => {
                     // Nothing after the error can be trusted.

@@ -59,6 +59,7 @@ fn calls(messages: &[WorkerMessage]) -> Vec<u64> {
         .iter()
         .map(|message| match message {
             WorkerMessage::Result { call, .. }
+            | WorkerMessage::Part { call, .. }
             | WorkerMessage::Error { call, .. }
             | WorkerMessage::Log { call, .. } => *call,
             WorkerMessage::Ready(_) => 0,
@@ -309,6 +310,44 @@ fn a_large_payload_and_a_large_answer_arrive_whole() {
             panic!("it has a body");
         };
         assert!(data == content, "the answer is the same");
+    });
+}
+
+#[test]
+fn a_stream_counts_until_its_result_or_an_error_comes() {
+    block(async {
+        let (ours, mut worker) = UnixStream::pair().unwrap();
+        let buffers = buffers();
+        let talk = Conversation::new(ours.into(), 1 << 20, 2, Arc::clone(&buffers)).unwrap();
+        let head = br#"{"stream":true}"#;
+        let size = u32::try_from(head.len()).unwrap().to_le_bytes();
+        let begin = |call| frame(4, 1, call, &[&size[..], head, b"abc"].concat());
+        let frames = [
+            begin(1),
+            begin(2),
+            frame(3, 1, 1, b"de"),
+            frame(5, 0, 2, br#"{"kind":"error","message":"m"}"#),
+            frame(3, 0, 1, b"f"),
+        ];
+        worker.write_all(&frames.concat()).unwrap();
+        drop(worker);
+        let mut held = Vec::new();
+        let end = talk.run(|_| held.push(buffers.held().0)).await;
+        assert!(matches!(end, ConversationEnd::Closed), "{end:?}");
+        assert_eq!(held, [3, 6, 8, 5, 0]);
+    });
+}
+
+#[test]
+fn a_stream_gets_the_room_that_there_is() {
+    block(async {
+        let (ours, _worker) = UnixStream::pair().unwrap();
+        let buffers = Buffers::new(8 << 20, "/nonexistent".into());
+        let talk = Conversation::new(ours.into(), 1 << 20, 2, buffers).unwrap();
+        let first = talk.room(1, Some(1 << 20));
+        assert!(first.is_some() && talk.room(2, Some(1)).is_none());
+        drop(first);
+        assert!(talk.room(2, Some(1)).is_some() && talk.room(3, None).is_none());
     });
 }
 

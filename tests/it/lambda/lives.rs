@@ -1,0 +1,162 @@
+//! The life of a worker: starts that fail, calls that end badly, many calls at once, extensions.
+
+use super::{ask, bash, executable, install, reason, stage, start};
+use fnd_core::records::outcome::RunState;
+use fnd_tests::wait::PATIENCE;
+use fnd_tests::{Fnd, require, wait_until};
+use serde_json::json;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+/// Does what the event, a text, names.
+const MISCHIEF: &str = "  case $event in
+    '\"exit\"') exit 0 ;;
+    '\"hang\"') sleep 1000 ;;
+    '\"fail\"')
+      curl -sS \"$api/invocation/$id/error\" -H 'Lambda-Runtime-Function-Error-Type: Odd' -d '{\"errorMessage\": \"no\", \"errorType\": \"Odd\"}' >/dev/null
+      continue ;;
+  esac
+  answer='{\"pid\": '$$', \"api\": \"'$AWS_LAMBDA_RUNTIME_API'\"}'";
+
+/// Each of these has functions of its own.
+#[test]
+fn calls_that_end_badly() {
+    let (fnd, _) = start();
+    a_failure_a_timeout_and_an_end_fail_only_their_call(&fnd);
+    a_bootstrap_that_cannot_begin_is_a_load_failure(&fnd);
+    fnd.finish();
+}
+
+fn a_failure_a_timeout_and_an_end_fail_only_their_call(fnd: &Fnd) {
+    install(
+        fnd,
+        "odd",
+        "[limits]\ntimeout = \"2s\"\ngrace = \"1s\"\n[pool]\nmax = 1\n",
+        &bash(MISCHIEF),
+    );
+    let first = ask(fnd, "odd", "")["pid"].clone();
+    let (_, view) = fnd.run("odd", "\"fail\"");
+    assert_eq!((view.state, view.message.as_str()), (RunState::Failed, "Odd: no"));
+    assert_eq!(
+        ask(fnd, "odd", "")["pid"],
+        first,
+        "a failure that is told leaves the worker"
+    );
+    let (answer, view) = fnd.run("odd", "\"exit\"");
+    assert!(answer.status.is_server_error(), "{}", answer.status);
+    assert_eq!(reason(&view), "exit-0");
+    assert!(view.message.contains("ended before it answered"), "{}", view.message);
+    let second = ask(fnd, "odd", "")["pid"].clone();
+    assert_ne!(second, first);
+    let (answer, view) = fnd.run("odd", "\"hang\"");
+    assert_eq!(answer.status, 408, "{}", answer.text());
+    assert_eq!(reason(&view), "timeout");
+    assert_ne!(ask(fnd, "odd", "")["pid"], second);
+}
+
+fn a_bootstrap_that_cannot_begin_is_a_load_failure(fnd: &Fnd) {
+    let error = "{\"errorMessage\": \"no configuration\", \"errorType\": \"Config\"}";
+    let told = format!(
+        "#!/bin/bash\ncurl -sS http://$AWS_LAMBDA_RUNTIME_API/2018-06-01/runtime/init/error -d '{error}' >/dev/null\nexit 1\n"
+    );
+    for (name, bootstrap, words) in [
+        ("unready", told.as_bytes(), "Config: no configuration"),
+        ("brief", b"#!/bin/sh\nexit 3\n".as_slice(), "bootstrap"),
+    ] {
+        install(fnd, name, "", bootstrap);
+        let (answer, view) = fnd.run(name, "");
+        assert!(answer.status.is_server_error(), "{name}: {}", answer.status);
+        assert_eq!(reason(&view), "load", "{name}: {}", view.message);
+        assert!(view.message.contains(words), "{name}: {}", view.message);
+    }
+}
+
+/// Where other programs for the same interface hang: a worker has one call at a time, and the others wait.
+#[test]
+fn fifteen_calls_at_once_are_all_answered() {
+    let (fnd, _) = start();
+    install(&fnd, "many", "[pool]\nmax = 3\n", &bash("  answer=$event"));
+    let callee = &fnd;
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..15)
+            .map(|number| scope.spawn(move || (number, callee.invoke("many", &number.to_string()))))
+            .collect();
+        for call in calls {
+            let (number, answer) = call.join().unwrap();
+            assert_eq!((answer.status.as_u16(), answer.text()), (200, number.to_string()));
+        }
+    });
+    fnd.finish();
+}
+
+/// An extension that registers, and writes its process id to `$NOTE`.
+const EXTENSION: &str = "#!/bin/bash
+api=http://$AWS_LAMBDA_RUNTIME_API/2020-01-01/extension
+id=$(curl -sS -D - -o /dev/null \"$api/register\" -H 'Lambda-Extension-Name: watch' -d '{\"events\": [\"INVOKE\", \"SHUTDOWN\"]}' |
+  grep -Fi Lambda-Extension-Identifier | tr -d '[:space:]' | cut -d: -f2)
+echo $$ >\"$NOTE.new\"; mv \"$NOTE.new\" \"$NOTE\"
+while true; do curl -sS \"$api/event/next\" -H \"Lambda-Extension-Identifier: $id\" >/dev/null || exit 1; done
+";
+
+#[test]
+fn an_extension_registers_and_takes_its_worker_with_it() {
+    let (fnd, _) = start();
+    let note = fnd.shared_directory("notes").join("pid");
+    let extensions = stage(&fnd, "watched").join("extensions");
+    fs::create_dir(&extensions).unwrap();
+    executable(&extensions.join("watch"), EXTENSION.as_bytes());
+    let manifest = format!("[env]\nNOTE = \"{}\"\n[pool]\nmax = 1\n", note.display());
+    install(&fnd, "watched", &manifest, &bash("  answer='{\"pid\": '$$'}'"));
+    let first = ask(&fnd, "watched", "")["pid"].clone();
+    let pid: i32 = wait_until("the extension to register", PATIENCE, || {
+        fs::read_to_string(&note).ok()?.trim().parse().ok()
+    });
+    let pid = nix::unistd::Pid::from_raw(pid);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    wait_until("another worker", PATIENCE, || {
+        let answer = fnd.invoke("watched", "");
+        // A call that comes while the worker goes may fail with it.
+        let told: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
+        (answer.status == 200 && told["pid"] != first).then_some(())
+    });
+    fnd.finish();
+}
+
+/// The port is open to all programs of the machine, and answers only those of the function's own user.
+#[test]
+fn another_user_is_refused_at_the_port() {
+    require!(root);
+    let (fnd, _) = start();
+    install(&fnd, "open", "[sandbox]\nnetwork = \"host\"\n", &bash(MISCHIEF));
+    let told = ask(&fnd, "open", "");
+    let mut stream = TcpStream::connect(told["api"].as_str().unwrap()).unwrap();
+    stream
+        .write_all(b"GET /2018-06-01/runtime/invocation/next HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+    assert_eq!(ask(&fnd, "open", "\"again\"")["api"], told["api"]);
+    fnd.finish();
+}
+
+/// Several requests for `next` at once are several calls at once.
+#[test]
+fn a_worker_has_as_many_calls_as_its_client_takes() {
+    let (fnd, _) = start();
+    // Each part of the loop ends with its own request, and no part waits for another one.
+    let part = String::from_utf8(bash("  answer='{\"pid\": '$PPID'}'")).unwrap();
+    let bootstrap = format!(
+        "#!/bin/bash\npart() {{\n{part}\n}}\nfor one in $(seq \"$AWS_LAMBDA_MAX_CONCURRENCY\"); do part & done\nwait\n"
+    );
+    install(&fnd, "wide", "[pool]\nmax = 1\nconcurrency = 3\n", bootstrap.as_bytes());
+    let callee = &fnd;
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..9).map(|_| scope.spawn(move || ask(callee, "wide", "{}"))).collect();
+        let answers: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+        assert_ne!(answers[0], json!({}));
+    });
+    fnd.finish();
+}
