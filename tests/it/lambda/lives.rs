@@ -17,7 +17,7 @@ const MISCHIEF: &str = "  case $event in
       curl -sS \"$api/invocation/$id/error\" -H 'Lambda-Runtime-Function-Error-Type: Odd' -d '{\"errorMessage\": \"no\", \"errorType\": \"Odd\"}' >/dev/null
       continue ;;
   esac
-  answer='{\"pid\": '$$', \"api\": \"'$AWS_LAMBDA_RUNTIME_API'\"}'";
+  answer='{\"worker\": '${worker:=$RANDOM$RANDOM}', \"api\": \"'$AWS_LAMBDA_RUNTIME_API'\"}'";
 
 /// Each of these has functions of its own.
 #[test]
@@ -35,11 +35,11 @@ fn a_failure_a_timeout_and_an_end_fail_only_their_call(fnd: &Fnd) {
         "[limits]\ntimeout = \"2s\"\ngrace = \"1s\"\n[pool]\nmax = 1\n",
         &bash(MISCHIEF),
     );
-    let first = ask(fnd, "odd", "")["pid"].clone();
+    let first = ask(fnd, "odd", "")["worker"].clone();
     let (_, view) = fnd.run("odd", "\"fail\"");
     assert_eq!((view.state, view.message.as_str()), (RunState::Failed, "Odd: no"));
     assert_eq!(
-        ask(fnd, "odd", "")["pid"],
+        ask(fnd, "odd", "")["worker"],
         first,
         "a failure that is told leaves the worker"
     );
@@ -47,12 +47,12 @@ fn a_failure_a_timeout_and_an_end_fail_only_their_call(fnd: &Fnd) {
     assert!(answer.status.is_server_error(), "{}", answer.status);
     assert_eq!(reason(&view), "exit-0");
     assert!(view.message.contains("ended before it answered"), "{}", view.message);
-    let second = ask(fnd, "odd", "")["pid"].clone();
+    let second = ask(fnd, "odd", "")["worker"].clone();
     assert_ne!(second, first);
     let (answer, view) = fnd.run("odd", "\"hang\"");
     assert_eq!(answer.status, 408, "{}", answer.text());
     assert_eq!(reason(&view), "timeout");
-    assert_ne!(ask(fnd, "odd", "")["pid"], second);
+    assert_ne!(ask(fnd, "odd", "")["worker"], second);
 }
 
 fn a_bootstrap_that_cannot_begin_is_a_load_failure(fnd: &Fnd) {
@@ -90,35 +90,35 @@ fn fifteen_calls_at_once_are_all_answered() {
     fnd.finish();
 }
 
-/// An extension that registers, and writes its process id to `$NOTE`.
+/// An extension that registers, makes the file `$NOTE`, and is killed once there is a file `$NOTE.end`.
 const EXTENSION: &str = "#!/bin/bash
 api=http://$AWS_LAMBDA_RUNTIME_API/2020-01-01/extension
 id=$(curl -sS -D - -o /dev/null \"$api/register\" -H 'Lambda-Extension-Name: watch' -d '{\"events\": [\"INVOKE\", \"SHUTDOWN\"]}' |
   grep -Fi Lambda-Extension-Identifier | tr -d '[:space:]' | cut -d: -f2)
-echo $$ >\"$NOTE.new\"; mv \"$NOTE.new\" \"$NOTE\"
-while true; do curl -sS \"$api/event/next\" -H \"Lambda-Extension-Identifier: $id\" >/dev/null || exit 1; done
+while curl -sS \"$api/event/next\" -H \"Lambda-Extension-Identifier: $id\" >/dev/null; do :; done &
+touch \"$NOTE\"
+until [[ -e $NOTE.end ]]; do sleep 0.05; done
+rm \"$NOTE.end\"
+kill -KILL $$
 ";
 
 #[test]
 fn an_extension_registers_and_takes_its_worker_with_it() {
     let (fnd, _) = start();
-    let note = fnd.shared_directory("notes").join("pid");
+    let note = fnd.shared_directory("notes").join("registered");
     let extensions = stage(&fnd, "watched").join("extensions");
     fs::create_dir(&extensions).unwrap();
     executable(&extensions.join("watch"), EXTENSION.as_bytes());
     let manifest = format!("[env]\nNOTE = \"{}\"\n[pool]\nmax = 1\n", note.display());
-    install(&fnd, "watched", &manifest, &bash("  answer='{\"pid\": '$$'}'"));
-    let first = ask(&fnd, "watched", "")["pid"].clone();
-    let pid: i32 = wait_until("the extension to register", PATIENCE, || {
-        fs::read_to_string(&note).ok()?.trim().parse().ok()
-    });
-    let pid = nix::unistd::Pid::from_raw(pid);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    install(&fnd, "watched", &manifest, &bash("  answer=${worker:=$RANDOM$RANDOM}"));
+    let first = ask(&fnd, "watched", "");
+    wait_until("the extension to register", PATIENCE, || note.exists().then_some(()));
+    fs::write(note.with_extension("end"), "").unwrap();
     wait_until("another worker", PATIENCE, || {
         let answer = fnd.invoke("watched", "");
         // A call that comes while the worker goes may fail with it.
         let told: serde_json::Value = serde_json::from_slice(&answer.body).ok()?;
-        (answer.status == 200 && told["pid"] != first).then_some(())
+        (answer.status == 200 && told != first).then_some(())
     });
     fnd.finish();
 }
