@@ -28,10 +28,14 @@ fuzz_target!(|bytes: &[u8]| {
             check(&answer.response);
         }
     }
-    if let Ok(Some((response, at))) = begun(Some(PRELUDE), bytes) {
+    let stated = Response {
+        content_type: Some(PRELUDE.to_owned()),
+        ..Response::default()
+    };
+    if let Ok(Some((response, at))) = begun(&stated, bytes) {
         check(&response);
-        assert_eq!(begun(Some(PRELUDE), &bytes[..at]), Ok(Some((response, at))));
-        assert_eq!(begun(Some(PRELUDE), &bytes[..at - 1]), Ok(None));
+        assert_eq!(begun(&stated, &bytes[..at]), Ok(Some((response, at))));
+        assert_eq!(begun(&stated, &bytes[..at - 1]), Ok(None));
     }
     let request = HttpRequest {
         query: String::from_utf8_lossy(bytes).into_owned(),
