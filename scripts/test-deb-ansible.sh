@@ -38,7 +38,7 @@ rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/* /usr/local/src/fnd.deb
 mkdir /repository
 mv /fnd.deb /repository/
 {
-    dpkg-deb -f /repository/fnd.deb
+    dpkg-deb -f /repository/fnd.deb | sed '/^$/d' # the rest belongs to the same paragraph
     printf 'Filename: ./fnd.deb\nSize: %s\nSHA256: %s\n' "$(stat -c %s /repository/fnd.deb)" "$(sha256sum </repository/fnd.deb | cut -d ' ' -f 1)"
 } >/repository/Packages
 printf 'Types: deb\nURIs: file:/repository\nSuites: ./\nTrusted: yes\n' >/etc/apt/sources.list.d/fnd.sources
