@@ -236,7 +236,7 @@ impl AuditCursor {
     }
 }
 
-/// What one search has found, newest first, each with its place.
+/// The findings of one search, newest first, each with its place.
 #[derive(Debug, Default)]
 pub struct AuditPart {
     /// At most as many as the page has.

@@ -8,7 +8,7 @@ use fnd_core::api::NodeStatus;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// What a verb does with the files beside a configuration.
+/// The use that a verb makes of the files beside a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Read,

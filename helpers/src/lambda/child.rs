@@ -169,7 +169,7 @@ impl Children {
             let _ = self.bootstrap.wait().await;
             while with_extensions && self.extensions.join_next().await.is_some() {}
         };
-        // An error: the time is over. What still runs is killed with this worker.
+        // An error: the time is over. All processes that still run are killed with this worker.
         let _ = tokio::time::timeout(END_MAX, all).await;
     }
 }

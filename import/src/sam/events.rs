@@ -200,7 +200,7 @@ fn has_key(auth: Option<NamedValue<'_>>) -> bool {
         .is_some_and(|item| item.truth() != Some(false))
 }
 
-/// Who may call the routes of an API.
+/// The callers that the routes of an API admit.
 #[derive(Debug, Default)]
 struct ApiAccess {
     /// The authorizer of routes that name no other one.

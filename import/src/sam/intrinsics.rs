@@ -40,7 +40,7 @@ pub(super) struct Intrinsics<'a> {
     pub(super) left: Cell<usize>,
 }
 
-/// What became of an intrinsic function.
+/// The value that an intrinsic function has, or why it has none.
 enum IntrinsicValue {
     Known(Value),
     /// `AWS::NoValue`: the key is as if it were not there.

@@ -12,7 +12,7 @@ pub(super) const FILE: KeyTexts = fnd_manifest::texts! {
     "not-here Hooks": "fnd does not deploy by CodeDeploy",
 };
 
-/// What to do with resources that are no function of SAM.
+/// The advice for resources that are no function of SAM.
 pub(super) const RESOURCES: KeyTexts = fnd_manifest::texts! {
     "refused AWS::Lambda::Function": "write it as `AWS::Serverless::Function`, with the code in `CodeUri`",
     "not-here AWS::Lambda::Url": "write it as `FunctionUrlConfig` of the function",
@@ -127,7 +127,7 @@ pub(super) const SCHEDULE: KeyTexts = fnd_manifest::texts! {
     "refused StartDate EndDate": "a schedule of fnd has no beginning and no end: remove the key, or the event",
 };
 
-/// What to use in place of other events. The first part of a row is `VERDICT TYPE ...`.
+/// The means to use in place of other events. The first part of a row is `VERDICT TYPE ...`.
 pub(super) const EVENTS: KeyTexts = fnd_manifest::texts! {
     "not-here S3": "there are no buckets here: `[[file]]` runs a function when files change",
     "not-here SNS SQS Kinesis DynamoDB DocumentDB MQ MSK SelfManagedKafka":

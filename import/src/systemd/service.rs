@@ -201,7 +201,7 @@ fn restart(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<bool, Strin
         },
         "KillMode" if value == "control-group" || value == "mixed" => report.works(field, ""),
         "KillMode" => report.not_here(field, "fnd ends every process of a function"),
-        // What fnd does in any case.
+        // fnd does this in any case.
         "FinalKillSignal" if ["SIGKILL", "KILL", "9"].contains(&value) => report.works(field, ""),
         "SendSIGKILL" if truth(value)? => report.works(field, ""),
         "SendSIGHUP" if !truth(value)? => report.works(field, ""),

@@ -13,7 +13,7 @@ use toml::Value;
 /// Why another rule is refused.
 const RULE: &str = "a rule is one of `and`, `or`, `not` and `match`";
 
-/// What is else with a signature.
+/// The difference of a hook with a signature.
 const SIGNED: &str = "the header has one signature in its sender's form; webhook also takes others, such as bare hex or several, which get 401 here";
 
 /// The parts of a function that a rule becomes.

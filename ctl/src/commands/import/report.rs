@@ -12,7 +12,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What an import has done.
+/// The result of an import.
 pub(super) struct ImportOutcome<'a> {
     /// The directories of the functions.
     pub(super) written: Vec<String>,
