@@ -56,20 +56,26 @@ pub(crate) async fn list(context: &Context, args: Args) -> Result<Exit, CommandF
                 state(release, list.hold.as_ref()),
                 distance(Some(&release.since), now),
                 out.printed(&release.source),
-                why.map(|why| shortened(&out.printed(why), out.format))
+                why.map(|why| shortened(&out.printed(why), &release.source, out.format))
                     .unwrap_or_default(),
             ]
         }))
     })
 }
 
-/// Returns the beginning of a reason, which may be a whole traceback; `-o wide` and `show` have all of it.
-fn shortened(why: &str, format: Format) -> String {
-    let mut short: String = why.chars().take(WHY_MAX).collect();
-    if format == Format::Wide || short.len() == why.len() {
+/// Returns the beginning of a reason, which may be a whole traceback; `-o wide` and `show` have all of it. The directory of the
+/// release's file `source` is left out: it says nothing new, and the reason would be cut earlier.
+fn shortened(why: &str, source: &str, format: Format) -> String {
+    if format == Format::Wide {
         return why.to_owned();
     }
-    short.push('…');
+    let place = format!("/{source}:");
+    let in_directory = why.strip_prefix('/').and_then(|_| why.find(&place));
+    let why = in_directory.map_or(why, |directory| &why[directory + 1..]);
+    let mut short: String = why.chars().take(WHY_MAX).collect();
+    if short.len() < why.len() {
+        short.push('…');
+    }
     short
 }
 
@@ -129,8 +135,18 @@ mod tests {
     #[test]
     fn a_long_reason_is_cut_but_for_wide_tables() {
         let (long, fits) = ("é".repeat(WHY_MAX + 1), "é".repeat(WHY_MAX));
-        assert_eq!(shortened(&long, Format::Table), format!("{fits}…"));
-        assert_eq!(shortened(&long, Format::Wide), long);
-        assert_eq!(shortened(&fits, Format::Table), fits);
+        assert_eq!(shortened(&long, "job.py", Format::Table), format!("{fits}…"));
+        assert_eq!(shortened(&long, "job.py", Format::Wide), long);
+        assert_eq!(shortened(&fits, "job.py", Format::Table), fits);
+    }
+
+    #[test]
+    fn the_directory_of_the_file_does_not_take_the_place_of_the_reason() {
+        let why = format!("/srv/{}/job.py:5:7: invalid syntax", "deep/".repeat(20));
+        assert_eq!(shortened(&why, "job.py", Format::Table), "job.py:5:7: invalid syntax");
+        assert_eq!(shortened(&why, "job.py", Format::Wide), why);
+        for other in ["no release of /srv/job.py: it is new", "exit 1"] {
+            assert_eq!(shortened(other, "job.py", Format::Table), other);
+        }
     }
 }
