@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 CARGO ?= cargo
 
-.PHONY: help setup run test test-arm64 test-vm test-crash test-nats test-storm simulate bench deb rpm reproducible repo lint fmt fuzz properties clean
+.PHONY: help setup run test test-arm64 test-vm test-crash test-nats test-storm simulate bench instructions deb rpm reproducible repo lint fmt fuzz properties clean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -47,6 +47,9 @@ simulate: ## run the daemon in 2000 simulated worlds in which everything goes wr
 
 bench: setup ## measure what fnd costs beside bare processes and others that are installed (PARTS="flood --quick" to choose, COMPARE=COMMIT for what changed since then)
 	@scripts/bench.sh $(PARTS)
+
+instructions: setup ## count what a warm call costs fnd: instructions by function, system calls (THREAD=ledger for another thread, CALLS=N)
+	@CALLS="$(CALLS)" THREAD="$(THREAD)" scripts/instructions.sh
 
 deb: setup ## build the Debian package and say where it is (ARCH=arm64 for another architecture)
 	@scripts/deb.sh $(if $(ARCH),--arch $(ARCH))

@@ -76,6 +76,11 @@ if [[ ${1:-} == --ci ]]; then
 fi
 
 command -v cargo >/dev/null || die "cargo is missing: install a Rust toolchain (https://rustup.rs); rust-toolchain.toml names the version"
+# Debian's own cargo is too old, and would complain about words of Cargo.toml. rustup's has the version of rust-toolchain.toml.
+least=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$root/Cargo.toml")
+cargo_version=$(cd "$root" && cargo --version | cut -d ' ' -f 2)
+[[ $(printf '%s\n' "$least" "$cargo_version" | sort -V | head -n 1) == "$least" ]] ||
+    die "cargo $cargo_version is too old, $least is needed: install a Rust toolchain (https://rustup.rs)"
 
 # A mirror may fail now and then, and a machine that was just started may be installing something itself.
 apt_get() { apt-get -qq -o Acquire::Retries=5 -o DPkg::Lock::Timeout=600 "$@"; }

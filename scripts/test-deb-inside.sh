@@ -107,7 +107,11 @@ upgrade() { # prints what it says and what it asks systemd for
     cat /asks/for
 }
 found=$(upgrade)
-[[ $found == *"restart fnd.service"* ]] || fail "an upgrade restarts nothing: $found"
+[[ $found == *"restart fnd.service"* && $found != *"stop "* ]] || fail "an upgrade does not restart fnd alone: $found"
+: >/asks/for
+found=$(PATH=/asks:$PATH DPKG_MAINTSCRIPT_PACKAGE=fnd /var/lib/dpkg/info/fnd.postinst configure 0.1.0 2>&1) || fail "an upgrade from 0.1.0: $found"
+found=$(</asks/for)
+[[ $found == *"stop fnd.service fnd-spawner.service"*"restart fnd.service"* ]] || fail "an upgrade from 0.1.0 leaves its fnd-spawner: $found"
 # The profile of AppArmor is there where the parser knows its rule, which this Debian's does not.
 [[ ! -e /etc/apparmor.d/fnd ]] || fail "a profile that AppArmor 3 reports at each boot"
 mkdir -p /etc/apparmor.d/abi

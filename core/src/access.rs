@@ -21,7 +21,7 @@ pub enum Author {
 }
 
 /// The roles of one caller. The default is a caller without any role, so code that forgets the caller shows nothing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Permissions {
     /// The role for the node and for every function.
     everywhere: Option<Role>,

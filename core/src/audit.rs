@@ -254,7 +254,7 @@ pub fn merged([entries, runs]: [AuditPart; 2], mut at: AuditCursor, limit: usize
     let mut list = Vec::new();
     while list.len() < limit {
         let is_run = match (entries.peek(), runs.peek()) {
-            // What follows where a search stopped may be newer than what the other one has found.
+            // Behind the place where a search stopped may be newer ones than those that the other search has found.
             (None, _) if entry_rest.is_some() => break,
             (_, None) if run_rest.is_some() => break,
             // Times of this form sort as text. A run and an entry of the same moment: the entry came later, since its caller

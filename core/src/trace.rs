@@ -18,14 +18,24 @@ pub struct SpanId(pub u64);
 
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        hex::<32>(self.0, f)
     }
 }
 
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        hex::<16>(self.0.into(), f)
     }
+}
+
+/// Writes the last digits of a number. Each attempt writes such numbers, and `write!` would take several times as long.
+fn hex<const DIGITS: usize>(mut number: u128, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut text = [b'0'; DIGITS];
+    for to in text.iter_mut().rev() {
+        *to = b"0123456789abcdef"[(number & 0xf) as usize];
+        number >>= 4;
+    }
+    f.write_str(str::from_utf8(&text).unwrap_or_default())
 }
 
 /// `sampled` in the flags of `traceparent`.

@@ -4,7 +4,7 @@ use crate::commands::{
     audit, backup, binding, build, bundle, canary, cancel, cat, completion, config, dead_letters, deploy, diff, doctor,
     drain, edit, emit, enable, events, explain, history, home, import, invoke, kubeless, list, log_level, logs, mcp,
     nats, new, open, overview, releases, reload, remove, replay, report, restore, result, routes, run, runtimes,
-    schedules, schema, secret, show, sizes, state, status, top, validate, verify, version, wait, web, whoami,
+    schedules, schema, secret, shell, show, sizes, state, status, top, validate, verify, version, wait, web, whoami,
 };
 use crate::groups::grouped;
 use crate::lazy::Lazy;
@@ -161,6 +161,8 @@ pub(crate) enum Verb {
     Top(Lazy<top::Args>),
     /// Run a function and print its result.
     Invoke(Lazy<invoke::Args>),
+    /// Open a shell that sees the machine as a function does, or run one command there.
+    Shell(Lazy<shell::Args>),
     /// Offer functions as tools to an agent, over the Model Context Protocol.
     Mcp(Lazy<mcp::Args>),
     /// Send an event to the functions that subscribe to it.
@@ -402,13 +404,18 @@ mod tests {
         let mut command = Cli::command();
         command.build();
         command.clone().debug_assert();
-        for verb in command.get_subcommands().filter(|verb| verb.get_name() != "help") {
+        let has_example = |verb: &Command, words: &str| {
             let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(
-                help.contains(&format!("fndctl {}", verb.get_name())),
-                "{} has no example",
-                verb.get_name()
-            );
+            assert!(help.contains(&format!("fndctl {words}")), "{words} has no example");
+        };
+        let others = |verb: &&Command| verb.get_name() != "help";
+        for verb in command.get_subcommands().filter(others) {
+            let name = verb.get_name();
+            has_example(verb, name);
+            // The words of Kubeless are explained there.
+            for below in verb.get_subcommands().filter(others).filter(|_| name != "kubeless") {
+                has_example(below, &format!("{name} {}", below.get_name()));
+            }
         }
     }
 

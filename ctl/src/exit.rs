@@ -95,7 +95,6 @@ pub(crate) struct CommandFailure {
     pub(crate) exit: Exit,
     /// The problem: lower case, no final period. Empty where everything was printed already.
     pub(crate) message: String,
-    /// Advice.
     pub(crate) help: Option<String>,
     /// Problems of files, printed before the message.
     pub(crate) diagnostics: Vec<Diagnostic>,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 /// Each group and its verbs, in the order in which people need them.
 pub(crate) const GROUPS: &[(&str, &str)] = fnd_manifest::texts! {
     "See": "status overview list show cat top logs events history result report audit",
-    "Run": "invoke emit wait cancel replay dead-letters enable disable start stop restart mcp",
+    "Run": "invoke emit wait cancel replay dead-letters enable disable start stop restart shell mcp",
     "Write": "new run edit validate reload deploy remove import",
     "Releases": "releases rollback pin unpin canary diff build",
     "Things of functions": "schedules routes nats secret binding state home sizes runtimes",

@@ -289,6 +289,7 @@ async fn perform(verb: Verb, context: &Context) -> Result<Exit, CommandFailure> 
         // The advice parses the whole command line again, which only this level knows.
         Verb::Invoke(Lazy(args)) if !args.words.is_empty() => Err(suggestions::payload_without_option(&args.words)),
         Verb::Invoke(Lazy(args)) => c::invoke::run(context, args).await,
+        Verb::Shell(Lazy(args)) => c::shell::run(context, args).await,
         Verb::Mcp(Lazy(args)) => c::mcp::run(context, args).await,
         Verb::Emit(Lazy(args)) => c::emit::run(context, args).await,
         Verb::Run(Lazy(args)) => c::run::run(context, args).await,

@@ -39,7 +39,6 @@ use text::{escape_for, local};
 /// Width of a table where neither the terminal nor `COLUMNS` gives one.
 const WIDTH: u16 = 80;
 
-/// Output formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// A table for people, no wider than the terminal.

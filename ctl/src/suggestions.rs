@@ -46,9 +46,9 @@ const VERBS: &[(&str, &str)] = fnd_manifest::texts! {
     "follow attach journal": "`fndctl logs F -f` prints new output as it comes",
     "check lint test": "`fndctl validate FILE` checks a function or a configuration",
     "get": "`fndctl list` lists functions, `fndctl show F` shows one; `fndctl state get KEY` prints a shared value",
-    "shell sh ssh console enter":
-        "`fndctl cat F` prints the files of a function, `fndctl home F` the places of its own files; `fndctl run FILE` runs a file at \
-         your terminal",
+    "sh ssh console enter":
+        "`sudo fndctl shell F` opens a shell that sees the machine as the function does; `fndctl cat F` prints the files of a \
+         function, `fndctl run FILE` runs a file at your terminal",
     "config-test configtest": "`fndctl validate` checks the configuration and all functions",
     "man": "`fndctl --help` lists the verbs, `fndctl VERB --help` explains one, `fndctl explain WORD` a word of a message",
     "failed failures errors": "`fndctl status --failed` shows functions that failed, `fndctl history --state failed` the runs",

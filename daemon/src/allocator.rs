@@ -11,6 +11,7 @@
 //! with 1,000 functions, 13.0 instead of 10.5 after bodies of 6 MiB. And an echo of 6 MiB took the main thread 35 ms instead of
 //! 10. All of this was measured when large blocks had mappings and threads had heaps of their own.
 
+use crate::descriptors;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 use rustix::mm::{Advice, madvise};
 use std::convert::Infallible;
@@ -68,7 +69,7 @@ pub(crate) fn freed(bytes: u64) {
 /// Gives memory back some seconds after a start, and then when fnd comes to rest after much was [freed]. While fnd is busy, it
 /// needs the memory again.
 pub(crate) async fn give_back_at_rest() -> Infallible {
-    tokio::time::sleep(AT_REST).await;
+    descriptors::sleep(AT_REST).await;
     loop {
         FREED_BYTES.store(0, Ordering::Relaxed);
         give_back();
@@ -78,7 +79,7 @@ pub(crate) async fn give_back_at_rest() -> Infallible {
         }
         for _ in 0..KEPT_MAX {
             let before = FREED_BYTES.load(Ordering::Relaxed);
-            tokio::time::sleep(AT_REST).await;
+            descriptors::sleep(AT_REST).await;
             if FREED_BYTES.load(Ordering::Relaxed).saturating_sub(before) < LARGE {
                 break;
             }

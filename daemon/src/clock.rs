@@ -32,9 +32,14 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Now {
         Now {
-            mono: monotonic().saturating_duration_since(self.origin),
+            mono: self.mono(),
             unix_ms: unix_ms(),
         }
+    }
+
+    /// Returns the monotonic part of [`Self::now`].
+    pub(crate) fn mono(&self) -> Duration {
+        monotonic().saturating_duration_since(self.origin)
     }
 
     /// Returns the instant at which the monotonic part is `mono`, for timers (`tokio::time::Instant::from_std`).

@@ -1,5 +1,5 @@
 //! The code that all databases share: statements, logs, damage, findings about it, and copies. Each database decides what
-//! follows from damage: the history in `ledger/damage.rs`, the values of functions in `stores/kv/salvage.rs`; the audit only
+//! follows from damage: the history in `ledger/salvage/damage.rs`, the values of functions in `stores/kv/salvage.rs`; the audit only
 //! sets a damaged file aside.
 //!
 //! Files:
@@ -60,7 +60,8 @@ pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     Ok(db)
 }
 
-/// Executes a statement, which stays prepared for the next time. Returns how many rows it has changed.
+/// Executes a statement, which stays prepared for the next time. Returns how many rows it has changed. A parameter is written
+/// `LIMIT +?1`, here and below: without the `+` SQLite compiles the statement anew at each use, for a plan that fits the number.
 pub(crate) fn execute(db: &Connection, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
     db.prepare_cached(sql)?.execute(params)
 }

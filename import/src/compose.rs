@@ -7,7 +7,7 @@ mod keys;
 
 use super::Imported;
 use super::names::{ImportedNames, is_settable, lists};
-use super::rows::{RESTARTS, reported, take, unknown_key};
+use super::rows::{KeyTexts, RESTARTS, absent, reported, take, unknown_key};
 use super::script::{ScriptCode, split};
 use super::stop_signal::{is_killed_at_once, stop_signal};
 use super::systemd;
@@ -86,6 +86,12 @@ pub(super) fn services(documents: &[Document], file: &str, base: &Path, users: I
 /// How long compose waits between its signal and SIGKILL.
 const GRACE: &str = "10s";
 
+/// Keys without which compose does something else than fnd.
+const ABSENT: KeyTexts = fnd_manifest::texts! {
+    "restart mode": "without it compose leaves a service that has ended, and fnd starts it again",
+    "network_mode": "compose gives it a network of its own; here it uses the machine's: `sandbox.network` says otherwise",
+};
+
 /// Keys whose value is a text, a number, or `true` or `false`.
 const SCALARS: &str = "\
     working_dir restart mem_limit cpus pids_limit scale stop_grace_period stop_signal user network_mode \
@@ -109,10 +115,10 @@ impl ComposeImport {
             let field = image.named(&format!("{}.{}", service.key, image.key));
             return self.report.refused(&field, why);
         }
-        if service.get("restart").is_none() {
-            let note = "without `restart`, compose leaves a service that has ended, and fnd starts it again";
-            self.report.differs(&service.field(), "mode", note);
-        }
+        absent(ABSENT, &mut self.report, |key| {
+            let name = format!("{}.{key}", service.key);
+            service.get(key).is_none().then(|| service.named(&name))
+        });
         self.made.manifest.set("limits.grace", GRACE, None);
         if self.service {
             self.made.manifest.set("mode", "service", None);

@@ -118,7 +118,7 @@ fn next_and_previous_are_one_chain_through_all_pages() {
         chain.push(next);
     }
     assert_eq!(chain.len(), pages.len());
-    let week = "what-is-fnd first-steps install writing-functions handlers schedules webhooks";
+    let week = "what-is-fnd install first-steps writing-functions handlers schedules webhooks";
     let week: Vec<String> = week.split(' ').map(|name| format!("{name}.html")).collect();
     assert_eq!(chain[1..=week.len()], week);
 }

@@ -24,6 +24,7 @@ mod nats;
 mod page;
 mod peers;
 mod pinned;
+mod poor;
 mod raw;
 mod record;
 mod relay;
@@ -50,11 +51,12 @@ const OPEN: &str = "#!/usr/bin/env bash\n# /// fnd\n# on_load = false\n# [pool]\
 const AS_SHIPPED: &str = "[sandbox]\nprofile = \"strict\"\n";
 
 /// The parts that can be measured alone.
-const PARTS: [&str; 13] = [
+const PARTS: [&str; 14] = [
     "scripts",
     "handlers",
     "lambda",
     "pinned",
+    "poor",
     "http",
     "asynchronous",
     "workers",
@@ -116,6 +118,7 @@ fn measure_parts(arguments: Vec<String>) -> ExitCode {
             "handlers" => measure_handlers(rounds, &mut table),
             "lambda" => lambda::measure(rounds, &mut table),
             "pinned" => pinned::measure(rounds, &mut table),
+            "poor" => poor::measure(rounds, &mut table),
             "http" => listener::measure(rounds, &mut table),
             "asynchronous" => asynchronous::measure(rounds, 100_000 / part_of, &mut table),
             "workers" => workers::measure(rounds, 1_000 / part_of, &mut table),

@@ -14,6 +14,22 @@ use nix::unistd::Pid;
 
 /// Measures the handlers of all languages.
 pub(crate) fn measure(rounds: usize, table: &mut Table) {
+    on_one_cpu(|language, actions| {
+        let times = in_turns_after(FIRST, rounds * WARM, actions);
+        let [shim, relay, ours] = <[_; 3]>::try_from(times).expect("each action has its times");
+        table.times(&format!("{}: shim over a socketpair", language.id), &shim, &shim);
+        table.times("three plain programs, the middle one relays", &relay, &shim);
+        table.times(&format!("fnd: {} handler, warm", language.id), &ours, &shim);
+        table.times(
+            &format!("fnd: {} handler, beside the relay", language.id),
+            &ours,
+            &relay,
+        );
+    });
+}
+
+/// Gives `measure` each language with three actions on one CPU: a call of the shim, of three plain programs, of fnd.
+pub(crate) fn on_one_cpu(mut measure: impl FnMut(&Language, &mut [Box<dyn FnMut() + '_>])) {
     let languages: Vec<Language> = [Some(Language::python()), Language::deno()]
         .into_iter()
         .flatten()
@@ -28,24 +44,12 @@ pub(crate) fn measure(rounds: usize, table: &mut Table) {
         let path = format!("/v1/functions/{function}/invoke");
         let (mut relay, mut worker) = (Relay::start(), Worker::start(&language.shim()));
         let mut caller = Caller::open(&Server::Unix(fnd.socket()), &path);
-        let times = in_turns_after(
-            FIRST,
-            rounds * WARM,
-            &mut [
-                Box::new(|| worker.call()),
-                Box::new(|| relay.call()),
-                Box::new(|| caller.call()),
-            ],
-        );
-        let [shim, relay, ours] = <[_; 3]>::try_from(times).expect("each action has its times");
-        table.times(&format!("{}: shim over a socketpair", language.id), &shim, &shim);
-        table.times("three plain programs, the middle one relays", &relay, &shim);
-        table.times(&format!("fnd: {} handler, warm", language.id), &ours, &shim);
-        table.times(
-            &format!("fnd: {} handler, beside the relay", language.id),
-            &ours,
-            &relay,
-        );
+        let mut actions: [Box<dyn FnMut() + '_>; 3] = [
+            Box::new(|| worker.call()),
+            Box::new(|| relay.call()),
+            Box::new(|| caller.call()),
+        ];
+        measure(language, actions.as_mut_slice());
     }
     fnd.stop();
 }

@@ -13,7 +13,9 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Functions that have the schedules.
 const FUNCTIONS: usize = 100;
-/// How long wake-ups are counted.
+/// The time from a start until fnd is at rest: it gives memory back after ten seconds.
+const AT_REST: Duration = Duration::from_secs(12);
+/// How long wake-ups are counted then.
 const IDLE: Duration = Duration::from_secs(20);
 
 /// Measures everything, with so many schedules.
@@ -50,15 +52,20 @@ fn future(each: usize, table: &mut Table) {
         format!("{} ms", start.elapsed().as_millis()),
     );
     memory::measure(&fnd, &what, table);
+    wait(AT_REST);
     let before = wakeups(fnd.pid());
-    let begun = now();
     // Nothing happens in this time; that is what is counted.
-    while begun.elapsed() < IDLE {
-        fnd_tests::wait::pause();
-    }
+    wait(IDLE);
     let during = wakeups(fnd.pid()) - before;
     table.value(&format!("{what}: wake-ups in {} s", IDLE.as_secs()), during.to_string());
     fnd.stop();
+}
+
+fn wait(time: Duration) {
+    let begun = now();
+    while begun.elapsed() < time {
+        fnd_tests::wait::pause();
+    }
 }
 
 /// So many functions that are due in the same second.

@@ -27,6 +27,7 @@ fn requests_and_their_answers() {
     a_failed_run_names_itself(&fnd);
     malformed_http_is_refused_and_nobody_else_notices(&fnd);
     history_has_filters_and_pages(&fnd);
+    an_unchanged_list_is_not_sent_again(&fnd);
     the_same_idempotency_key_is_the_same_invocation(&fnd);
     descriptions_of_itself(&fnd);
     a_function_without_a_version_has_no_user(&fnd);
@@ -128,6 +129,32 @@ fn history_has_filters_and_pages(fnd: &Fnd) {
     }
     assert_eq!(seen.len(), 7);
     assert!(seen.is_sorted_by(|a, b| a > b), "newest first: {seen:?}");
+}
+
+/// An end of a run makes the list another one.
+fn an_unchanged_list_is_not_sent_again(fnd: &Fnd) {
+    for path in ["/v1/functions?limit=1000", "/v1/status"] {
+        let ask = |tag: &str| fnd.client().call("GET", path, &[("if-none-match", tag)], b"");
+        let mut tag = "\"none\"".to_owned();
+        // Something may change between two requests, and a tag ends by itself from time to time.
+        let unchanged = wait_until("the list to stay", PATIENCE, || {
+            let answer = ask(&tag);
+            if answer.status == 200 {
+                tag = answer.header("etag").unwrap().to_owned();
+            }
+            (answer.status == 304).then_some(answer)
+        });
+        assert_eq!(unchanged.header("etag"), Some(&*tag), "{path}");
+        assert!(unchanged.body.is_empty() && unchanged.header("content-length").is_none());
+        let runs = fnd.status().functions.iter().map(|function| function.runs).sum::<u64>();
+        fnd.wait_end(fnd.queue("odd", "1"));
+        let changed = ask(&tag);
+        assert_eq!(changed.status, 200, "{path}");
+        let list: serde_json::Value = changed.json();
+        let functions = list["functions"].as_array().unwrap().iter();
+        let now: u64 = functions.filter_map(|function| function["runs"].as_u64()).sum();
+        assert_eq!(now, runs + 1, "{path}");
+    }
 }
 
 /// A second request with the same key, while the first one runs, gets the invocation of the first.

@@ -42,6 +42,7 @@
 //! - `state`: values that functions share
 //! - `saved`: a call right after a file was saved
 //! - `schedules`: each slot is handled once
+//! - `shell`: a shell beside a running process
 //! - `sdks`: events of the CloudEvents SDKs
 //! - `canary`: new code with a share of the calls
 //! - `releases`: going back, pinning, and what serves after a restart
@@ -129,6 +130,7 @@ mod secrets_in_manifests;
 mod secrets_of_functions;
 mod secrets_restored;
 mod service_mode;
+mod shell;
 mod shortage;
 mod sources;
 mod state;

@@ -165,9 +165,9 @@ const RULES: &[Rule] = &[
     // tasks of a whole fnd, which a kill ends at once.
     .except(&[
         "input/tasks.rs",
-        "http/http2.rs",
         "http/live_answer.rs",
         "http/server.rs",
+        "server/http2.rs",
         "simulate/tasks.rs",
     ]),
     rule("daemon/src", "Command::new", "fnd has one child at most, its spawner")

@@ -169,6 +169,9 @@
     const follows = button?.getAttribute("aria-pressed") === "true";
     if (document.hidden) {
       close();
+      // A page that nobody sees asks nothing; the one that is shown again asks at once.
+      clearTimeout(planned);
+      planned = null;
       output?.close();
       output = null;
     } else {

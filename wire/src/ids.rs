@@ -180,13 +180,19 @@ impl InvocationId {
     /// Parses an id: 36 characters, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx`, hexadecimal.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let placed = |(i, c): (usize, char)| (c == '-') == DASHES.contains(&i) && (c == '-' || c.is_ascii_hexdigit());
-        if text.len() != 36 || !text.char_indices().all(placed) {
+        let bytes = text.as_bytes();
+        if bytes.len() != 36 || !DASHES.iter().all(|at| bytes.get(*at) == Some(&b'-')) {
             return None;
         }
-        // Without the dashes there are 32 digits, which fill the number exactly.
-        let digits = text.chars().filter_map(|c| c.to_digit(16));
-        Some(Self(digits.fold(0, |number, digit| number << 4 | u128::from(digit))))
+        let mut number = 0_u128;
+        for at in PAIRS {
+            let [high, low] = bytes.get(at..at + 2)? else {
+                return None;
+            };
+            let [high, low] = [high, low].map(|byte| char::from(*byte).to_digit(16));
+            number = number << 8 | u128::from(high? << 4 | low?);
+        }
+        Some(Self(number))
     }
 
     /// Returns when the id was made, in Unix milliseconds (RFC 9562, 5.7).
@@ -200,11 +206,10 @@ impl fmt::Display for InvocationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Written at once: a text that is made of it does not grow in steps.
         let mut text = [b'-'; 36];
-        let places = (0..36).filter(|place| !DASHES.contains(place));
-        for (place, at) in places.zip((0..32).rev()) {
-            let digit = (self.0 >> (4 * at) & 0xf) as usize;
-            if let (Some(to), Some(digit)) = (text.get_mut(place), b"0123456789abcdef".get(digit)) {
-                *to = *digit;
+        let digit = |number: u8| if number < 10 { b'0' + number } else { b'a' - 10 + number };
+        for (byte, at) in self.0.to_be_bytes().into_iter().zip(PAIRS) {
+            if let Some([high, low]) = text.get_mut(at..at + 2) {
+                (*high, *low) = (digit(byte >> 4), digit(byte & 0xf));
             }
         }
         f.write_str(str::from_utf8(&text).unwrap_or_default())
@@ -213,6 +218,8 @@ impl fmt::Display for InvocationId {
 
 /// The places of the dashes in the text of an [`InvocationId`].
 const DASHES: [usize; 4] = [8, 13, 18, 23];
+/// The places of the two digits of each byte between them.
+const PAIRS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 impl fmt::Debug for InvocationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -257,7 +264,20 @@ mod tests {
         let id = InvocationId(0x0193_4567_89ab_7def_8123_4567_89ab_cdef);
         assert_eq!(id.to_string(), "01934567-89ab-7def-8123-456789abcdef");
         assert_eq!(InvocationId::parse(&id.to_string()), Some(id));
-        assert_eq!(InvocationId::parse("01934567-89ab-7def-8123-456789abcdeg"), None);
+        for (at, wrong) in [
+            (35, "g"),
+            (35, "-"),
+            (35, "+"),
+            (8, "0"),
+            (0, "-"),
+            (34, "é"),
+            (36, "0"),
+        ] {
+            let mut text = id.to_string();
+            text.replace_range(at..(at + wrong.len()).min(36), wrong);
+            assert_eq!(InvocationId::parse(&text), None, "{text}");
+        }
+        assert_eq!(InvocationId::parse(&id.to_string().to_uppercase()), Some(id));
         let version = Version([0xab; 32]);
         assert_eq!(Version::parse(&version.to_string()), Some(version));
         assert_eq!(Version::parse("sha256:ab"), None);

@@ -46,6 +46,7 @@ pub fn components() -> Map<String, Value> {
         RouteTestReport,
         RuntimeList,
         ScheduleList,
+        ShellTarget,
         SizeList,
         StateEntry,
         StateKeys,

@@ -341,6 +341,13 @@ pub struct RemovedFunction {
     pub remains: Vec<String>,
 }
 
+/// The place where the processes of a function are, for a shell beside them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShellTarget {
+    /// Directory of its cgroup in the cgroup2 tree; null where fnd does not limit memory by cgroups.
+    pub cgroup: Option<String>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

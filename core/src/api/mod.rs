@@ -42,7 +42,7 @@ pub use components::components;
 pub use events::{BatchAccepted, EventAccepted};
 pub use functions::{
     AlertState, FunctionChange, FunctionDetail, FunctionList, FunctionMore, FunctionStatus, GroupPlaces, HeldBack,
-    LastEnd, NewerVersion, RemovedFunction, ServiceStop, StorageUse, WaitsFor,
+    LastEnd, NewerVersion, RemovedFunction, ServiceStop, ShellTarget, StorageUse, WaitsFor,
 };
 pub use invocations::{
     AttemptView, DeadLetter, DeadLetterList, HookEnd, InvocationList, InvocationView, Queued, UsageScope, milliseconds,

@@ -187,6 +187,10 @@ pub struct ReloadReport {
     #[serde(default, with = "text::ids")]
     #[schemars(with = "Vec<String>")]
     pub still_invalid: Vec<FunctionName>,
+    /// Functions whose new version was still being tried when the time of the answer was over, by name.
+    #[serde(default, with = "text::ids")]
+    #[schemars(with = "Vec<String>")]
+    pub trying: Vec<FunctionName>,
 }
 
 /// One file, as it would be in the functions directory.

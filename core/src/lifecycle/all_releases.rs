@@ -14,8 +14,6 @@ pub enum AwaitedRelease {
     Canary,
     /// The canary was promoted and serves.
     Promoted,
-    /// The outcome of a file that was just uploaded, whatever it is.
-    Uploaded,
 }
 
 impl AwaitedRelease {
@@ -25,7 +23,6 @@ impl AwaitedRelease {
             Self::Held => releases.hold().is_some(),
             Self::Canary => releases.canary().is_some(),
             Self::Promoted => releases.canary().is_some_and(|canary| canary.promoted),
-            Self::Uploaded => true,
         }
     }
 }

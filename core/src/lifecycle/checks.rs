@@ -329,7 +329,7 @@ mod tests {
         checks.ready((file, vec![b'x'; bytes]), installed);
     }
 
-    /// Starts a run, and returns the functions that it checks.
+    /// Starts the next run of checks. Returns the version that runs it, and the names of the functions that it checks.
     fn start(checks: &mut Checks) -> Option<(Version, String)> {
         let (by, _) = checks.next_batch()?;
         checks.started(ID);

@@ -6,7 +6,7 @@ use super::{Lifecycle, SourceFiles};
 use crate::access::Author;
 use crate::run::Event;
 use fnd_manifest::diagnostic::Diagnostic;
-use fnd_wire::frame::{Install, Request};
+use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, Version};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -128,13 +128,7 @@ impl Lifecycle {
         // the new one, so the spawner would delete it as well.
         let versions = &self.versions;
         let files = self.installer.next_request(|function| versions.is_pruning(function))?;
-        let install = Install {
-            directory: files.directory,
-            function: files.function.clone(),
-            source: files.source.clone(),
-            sidecar: files.sidecar.clone(),
-            directory_form: files.directory_form,
-        };
+        let install = files.install();
         // Only a file is fetched, checked or built anew. A copy keeps its tree, so that a rollback brings back its packages.
         let is_file = files.copy().is_none();
         let fetches = is_file && self.sources.sent(&files.function) && !is_spawner_of_0_1;

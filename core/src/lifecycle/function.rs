@@ -1,18 +1,66 @@
-//! A function as it was judged last: its newest content, the findings about it, and the versions that run or may run.
+//! A function as it was judged last: where its files are, its newest content, the findings about it, and the versions that run or may
+//! run.
 
-use super::SourceFiles;
 use super::installed_version::ServingVersion;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::judge::SourceOrigin;
 use fnd_manifest::warning::WarningPlaces;
-use fnd_wire::ids::Version;
+use fnd_wire::frame::{Install, STORED};
+use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::units;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// The code of the problem that a function's code could not be fetched.
 pub(super) const UNFETCHED: &str = "source";
+
+/// A function's files.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SourceFiles {
+    /// The function that the files make.
+    pub function: FunctionName,
+    /// Index of the functions directory; [`STORED`] for the copy of an installed version.
+    pub directory: u16,
+    /// Code file or directory, relative to the functions directory; of a copy the version in hexadecimal digits.
+    pub source: String,
+    /// Sidecar manifest, relative to the functions directory.
+    pub sidecar: Option<String>,
+    /// Whether `source` is a directory with `function.toml`.
+    pub directory_form: bool,
+}
+
+impl SourceFiles {
+    /// Returns the files of the copy of an installed version.
+    #[must_use]
+    pub fn of_copy(function: FunctionName, version: Version) -> Self {
+        Self {
+            function,
+            directory: STORED,
+            source: version.hex(),
+            sidecar: None,
+            directory_form: false,
+        }
+    }
+
+    /// Returns the request that names these files.
+    #[must_use]
+    pub fn install(&self) -> Install {
+        Install {
+            directory: self.directory,
+            function: self.function.clone(),
+            source: self.source.clone(),
+            sidecar: self.sidecar.clone(),
+            directory_form: self.directory_form,
+        }
+    }
+
+    /// Returns the installed version whose copy these files are; nothing if they are the files that people wrote.
+    #[must_use]
+    pub fn copy(&self) -> Option<Version> {
+        (self.directory == STORED).then(|| Version::parse(&self.source))?
+    }
+}
 
 /// A function as it was judged last, and its versions.
 #[derive(Debug, Clone)]

@@ -66,10 +66,9 @@ impl Installer {
     }
 
     /// As [`Self::requeue`], for many files at once.
-    pub fn requeue_all(&mut self, candidates: Vec<SourceFiles>) {
+    pub fn requeue_all(&mut self, mut candidates: Vec<SourceFiles>) {
         let files = self.waiting.iter().filter(|waiting| waiting.copy().is_none());
         let waiting: HashSet<_> = files.map(|waiting| waiting.function.clone()).collect();
-        let mut candidates = candidates;
         candidates.retain(|candidate| !waiting.contains(&candidate.function));
         self.append(candidates);
     }
@@ -101,20 +100,14 @@ impl Installer {
     /// Handles a candidate that was refused, and that is tried again if `retry` is the time now: the reason may disappear without a
     /// change of the files. Returns whether this was a retry already, and another one follows.
     pub fn is_over(&mut self, files: &SourceFiles, retry: Option<Duration>) -> bool {
-        if let Some(mono) = retry {
-            return self.refused(files.clone(), mono);
-        }
-        self.is_final(files);
-        false
-    }
-
-    /// Schedules a retry of a candidate that was refused for a reason outside of its files. Returns whether this was a
-    /// retry already.
-    pub fn refused(&mut self, candidate: SourceFiles, mono: Duration) -> bool {
-        let again = self.again.is_under_way(&candidate);
+        let Some(mono) = retry else {
+            self.is_final(files);
+            return false;
+        };
+        let again = self.again.is_under_way(files);
         // A waiting entry of the function is newer than the refused files.
-        if !self.is_waiting(&candidate.function) {
-            self.again.refused(candidate, mono);
+        if !self.is_waiting(&files.function) {
+            self.again.refused(files.clone(), mono);
         }
         again
     }

@@ -53,19 +53,16 @@
 //! - `waiting_builds`: the files that wait for builds, and the ends of builds
 //!
 //! Files with values and conversions:
-//! - `check_end`: reads the result of a run of checks
-//! - `check_problem`: the problem that a check has found
-//! - `function`: a function as it was judged last
+//! - `check_end`: reads the result of a run of checks, and makes problems of it
+//! - `function`: a function as it was judged last, and where its files are
 //! - `installed_version`: a version with its manifest
 //! - `manifest_rules`: makes the rules of the supervisor from a manifest
 //! - `order`: the orders that the driver carries out
-//! - `source_files`: where the files of a function are
 
 mod all_releases;
 mod answers;
 pub mod builds;
 mod check_end;
-mod check_problem;
 pub mod checks;
 mod clean_builds;
 mod consumers;
@@ -86,7 +83,6 @@ pub mod release;
 mod retries;
 mod routes;
 mod serving;
-mod source_files;
 pub mod sources;
 mod tables;
 #[cfg(test)]
@@ -97,12 +93,12 @@ pub mod waiting_builds;
 pub use all_releases::{AwaitedRelease, held_words};
 pub use answers::InstallAnswer;
 pub use check_end::CheckEnd;
+pub use function::SourceFiles;
 pub use internal_runs::checker;
 pub use order::{CallerNumber, InstallResult, Order, UploadSeen};
 pub use people::{ChangeResult, ReleaseChange, ReleaseRequest};
 pub use refused::diagnostic;
 pub use refused::refused_by_0_1;
-pub use source_files::SourceFiles;
 
 use crate::access::Author;
 use crate::run::Now;

@@ -1,7 +1,7 @@
 //! The orders of the lifecycle: what the driver does for it. Each list of orders is carried out from front to back.
 
 use super::builds::Lane;
-use super::source_files::SourceFiles;
+use super::function::SourceFiles;
 use crate::report::FunctionNews;
 use crate::run::{Event, InstalledVersion};
 use fnd_wire::frame::Request;

@@ -1,7 +1,7 @@
 //! Files and copies that cannot be used: the version that serves goes on, and the reason is kept with the function.
 
 use super::answers::{VersionChange, read_document};
-use super::check_problem::problem as syntax_problem;
+use super::check_end::syntax_problem;
 use super::function::UNFETCHED;
 use super::installer::RequestKind;
 use super::order::Order;
@@ -58,7 +58,7 @@ impl Lifecycle {
         let change = match files.copy() {
             Some(asked) => self.copy_refused(&function, asked, (message, Some(mono)), out),
             None => {
-                self.installer.refused(files.clone(), mono);
+                self.installer.is_over(&files, Some(mono));
                 // The reason is kept with the function: its status, `show` and its alerts say it as long as it lasts.
                 let problem = Diagnostic::error("file", format!("it could not be installed: {message}"));
                 let error = self.registry.unusable(files, &[], vec![problem]);
@@ -224,7 +224,7 @@ pub fn diagnostic(problem: Problem) -> Diagnostic {
 }
 
 /// Returns the path of a function's source.
-fn path_of(files: &SourceFiles, dirs: &[String]) -> String {
+pub(super) fn path_of(files: &SourceFiles, dirs: &[String]) -> String {
     let dir = dirs.get(usize::from(files.directory));
     format!("{}/{}", dir.map_or("", String::as_str), files.source)
 }

@@ -2,10 +2,12 @@
 
 use super::order::{CallerNumber, Order};
 use super::people::{ReleaseChange, ReleaseRequest};
+use super::refused::path_of;
 use super::release::Releases;
 use super::{Lifecycle, Running};
 use crate::report::FunctionNews;
 use crate::run::Event;
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 
 /// The caller of a change that fnd makes by itself: nobody waits for the answer. The callers of people have numbers from 1 on.
@@ -25,6 +27,24 @@ impl Lifecycle {
         if is_promoted || held.is_some_and(|hold| hold.version == version) {
             releases.answer(function, &Ok(version), out);
         }
+    }
+
+    /// Returns the version of a function that is to serve, or to get a share of the calls, and could not be loaded, with its problem.
+    /// `dirs` are the functions directories.
+    #[must_use]
+    pub fn not_loaded(&self, function: &FunctionName, dirs: &[String]) -> Option<(Version, Diagnostic)> {
+        let (known, releases) = (self.registry.get(function)?, self.releases.get(function)?);
+        let newest = known.newest.as_ref().map(|newest| newest.version);
+        let canary = releases.canary().map(|canary| canary.version);
+        let mut tried = newest.into_iter().chain(canary);
+        tried.find_map(|version| {
+            let release = releases.get(version).filter(|_| !releases.is_live(version))?;
+            let mut lines = release.error.as_deref()?.lines();
+            let problem = Diagnostic::error("load", lines.next().unwrap_or_default());
+            let problem = problem.in_file(&path_of(&known.candidate, dirs));
+            let problem = problem.with_help(format!("`fndctl logs {function}` shows what it printed meanwhile"));
+            Some((version, lines.fold(problem, Diagnostic::with_note)))
+        })
     }
 
     /// Handles a version on trial that could not be loaded.

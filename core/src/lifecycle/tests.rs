@@ -453,6 +453,25 @@ fn two_versions() -> Lifecycle {
     lifecycle
 }
 
+#[test]
+fn a_version_that_could_not_be_loaded_is_named_while_it_is_to_serve() {
+    let (mut lifecycle, f) = (two_versions(), name("f"));
+    let not_loaded = |lifecycle: &Lifecycle| {
+        let found = lifecycle.not_loaded(&f, &["/functions".to_owned()]);
+        found.map(|(version, problem)| (version.0[0], problem.file.unwrap_or_default(), problem.message))
+    };
+    write(&mut lifecycle, 3);
+    assert_eq!(not_loaded(&lifecycle), None, "it is on trial");
+    lifecycle.trial_failed(&f, Version([3; 32]), "no such module", &mut Vec::new());
+    let expected = (3, "/functions/f.sh".to_owned(), "no such module".to_owned());
+    assert_eq!(not_loaded(&lifecycle), Some(expected));
+    write(&mut lifecycle, 2);
+    assert_eq!(not_loaded(&lifecycle), None, "the file is as before");
+    write(&mut lifecycle, 3);
+    serves(&mut lifecycle, 3);
+    assert_eq!(not_loaded(&lifecycle), None, "it serves");
+}
+
 /// The answer that the dependencies of `f` are to be installed first.
 fn needs_build() -> InstallAnswer {
     let build = Installed {

@@ -90,7 +90,7 @@ impl Submit {
     /// wait in their directory, and messages in their stream; both come again.
     #[must_use]
     pub fn is_unattended(&self) -> bool {
-        self.reply.is_none() && !matches!(self.trigger, Trigger::Load | Trigger::File | Trigger::Nats)
+        self.reply.is_none() && self.trigger != Trigger::Load && !self.trigger.waits_elsewhere()
     }
 }
 

@@ -89,26 +89,8 @@ impl Accepted {
 /// person redrives it. `asked` says whether the manifest asks for dead letters of this trigger.
 #[must_use]
 pub fn may_become_dead_letter(trigger: Trigger, function: &FunctionName, asked: bool) -> bool {
-    let comes_once = match trigger {
-        // A script that runs because it was saved runs again once it is corrected; a service is started again.
-        Trigger::Load => false,
-        // The next slot brings the same payload.
-        Trigger::Schedule => asked,
-        // A payload, a request, an event, a file, a message, the end that a hook follows and the change that an alert names come once.
-        // A replay and a redrive are the wish of a person.
-        Trigger::Manual
-        | Trigger::Http
-        | Trigger::Event
-        | Trigger::File
-        | Trigger::Nats
-        | Trigger::Hook
-        | Trigger::Alert
-        | Trigger::Function
-        | Trigger::Replay
-        | Trigger::Redrive => true,
-    };
     // fnd itself repeats its builds and checks.
-    comes_once && !plan::is_own(function.as_str())
+    trigger.comes_once(asked) && !plan::is_own(function.as_str())
 }
 
 #[cfg(test)]

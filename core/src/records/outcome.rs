@@ -1,6 +1,7 @@
 //! How attempts and invocations end: class, reason and their words (docs/errors-and-reasons.md). Verdicts, records
 //! and messages all use this one table.
 
+use super::cause::Cause;
 use fnd_manifest::words;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -357,6 +358,50 @@ impl RunState {
     #[must_use]
     pub fn is_failure(self) -> bool {
         matches!(self, Self::Failed | Self::Interrupted)
+    }
+}
+
+impl Trigger {
+    /// Says whether its work comes once, so that the work is lost if it fails. `asked` says whether the manifest asks for dead
+    /// letters of this trigger.
+    #[must_use]
+    pub fn comes_once(self, asked: bool) -> bool {
+        match self {
+            // A script that runs because it was saved runs again once it is corrected; a service is started again.
+            Self::Load => false,
+            // The next slot brings the same payload.
+            Self::Schedule => asked,
+            // A payload, a request, an event, a file, a message, the end that a hook follows and the change that an alert names come
+            // once. A replay and a redrive are the wish of a person.
+            Self::Manual
+            | Self::Http
+            | Self::Event
+            | Self::File
+            | Self::Nats
+            | Self::Hook
+            | Self::Alert
+            | Self::Function
+            | Self::Replay
+            | Self::Redrive => true,
+        }
+    }
+
+    /// Says whether refused work waits elsewhere and comes again: a file in its directory, a message in its stream.
+    #[must_use]
+    pub fn waits_elsewhere(self) -> bool {
+        matches!(self, Self::File | Self::Nats)
+    }
+
+    /// Says whether somebody asked for the result of a run: a caller, or a function that called it. Nobody asks for the result of
+    /// a schedule, an event or a file: there standard output is log first. A run that is repeated has the `cause` of the first one.
+    #[must_use]
+    pub fn asks_for_result(self, cause: Option<&Cause>) -> bool {
+        match self {
+            Self::Manual | Self::Http | Self::Function => true,
+            Self::Nats => matches!(cause, Some(Cause::Nats(message)) if message.answers),
+            Self::Replay | Self::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
+            Self::Load | Self::Schedule | Self::Event | Self::File | Self::Hook | Self::Alert => false,
+        }
     }
 }
 

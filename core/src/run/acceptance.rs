@@ -96,10 +96,8 @@ impl Supervisor {
         let id = invocation.id;
         self.functions[invocation.function].work.queue.add(&invocation);
         self.waited.add(&invocation);
-        self.timers
-            .arm(invocation.deadline.map(|deadline| deadline.at), Timer::Deadline(id));
-        self.timers
-            .arm(invocation.expires.map(|expires| expires.at), Timer::Expire(id));
+        self.timers.arm(invocation.deadline_at(), Timer::Deadline(id));
+        self.timers.arm(invocation.expires_at(), Timer::Expire(id));
         self.timers.arm(invocation.stage.begins_at(), Timer::Begin(id));
         self.invocations.insert(id, invocation);
     }

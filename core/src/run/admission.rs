@@ -49,7 +49,8 @@ impl BudgetQueue {
         } else {
             total
         };
-        let cpu_fits = self.cpu().is_none_or(|cpu| total.cpu_milli <= cpu);
+        let cpu = self.budget.cpu_milli.map(u64::from);
+        let cpu_fits = cpu.is_none_or(|cpu| total.cpu_milli <= cpu);
         let fits = self.workers < self.budget.workers && total.memory <= self.budget.memory && cpu_fits;
         if fits {
             self.take_over(function, rules);
@@ -102,10 +103,6 @@ impl BudgetQueue {
                 print_cpu(budget)
             )
         })
-    }
-
-    fn cpu(&self) -> Option<u64> {
-        self.budget.cpu_milli.map(u64::from)
     }
 
     fn free_workers(&self) -> usize {

@@ -10,7 +10,7 @@ use crate::run_state::function::Presence;
 use crate::run_state::invocation::{InvocationStage, Started};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
-use crate::run_state::verdict::{AttemptVerdict, asks_for_result};
+use crate::run_state::verdict::AttemptVerdict;
 use crate::run_state::worker::{Run, Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, failure_message};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
@@ -38,7 +38,7 @@ impl Supervisor {
             return;
         };
         self.functions[key].begins_with(serving.version);
-        let deadline = self.invocations.get(&invocation).and_then(|one| Some(one.deadline?.at));
+        let deadline = self.invocations.get(&invocation).and_then(|one| one.deadline_at());
         // The spawner ends the attempt by itself at the earlier limit, if fnd hangs or is stopped.
         let ends_at = run.timeout_at.into_iter().chain(deadline).min();
         let lasts = ends_at.map(|at| at.saturating_sub(self.now.mono));
@@ -91,8 +91,7 @@ impl Supervisor {
         let queue = &mut self.functions[invocation.function].work.queue;
         queue.change(invocation, InvocationStage::Running { worker });
         // The expiry stays in the invocation: if the attempt cannot be started, the invocation has not begun.
-        self.timers
-            .disarm(invocation.expires.map(|expires| expires.at), Timer::Expire(id));
+        self.timers.disarm(invocation.expires_at(), Timer::Expire(id));
         // Polls are derived from the last reason, not stored: after a restart the record has that reason as well.
         if matches!(invocation.last, Some((Reason::ExecuteAgain, _))) {
             invocation.polls = invocation.polls.saturating_add(1);
@@ -209,7 +208,10 @@ impl Supervisor {
             self.ended_by_spawner(&mut worker, lasted);
         }
         for run in std::mem::take(&mut worker.runs) {
-            let asks_for_result = self.invocations.get(&run.invocation).is_some_and(asks_for_result);
+            let asks_for_result = self.invocations.get(&run.invocation).is_some_and(|invocation| {
+                let cause = invocation.payload.cause.as_deref();
+                invocation.trigger.asks_for_result(cause)
+            });
             let mut verdict = AttemptVerdict::of(&worker.serving.rules, &run, asks_for_result, exited);
             let reported_late = || worker.ended_at.map(|at| run.ended_at(at, self.now));
             verdict.late = exited.late.or_else(reported_late);

@@ -9,7 +9,7 @@
 //! module does not decide which function may call which: `[access]` of the manifest does.
 
 use super::Supervisor;
-use super::keys::value_of;
+use super::flow::value_of;
 use crate::messages::action::{ChainRefusal, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::submit::{Calling, Submit};
@@ -177,10 +177,7 @@ impl Supervisor {
         let runs = self.running_of(caller.function);
         let run = runs.iter().find(|(invocation, _)| invocation.id == caller.id);
         let timeout_at = run.and_then(|(_, run)| run.timeout_at);
-        timeout_at
-            .into_iter()
-            .chain(caller.deadline.map(|deadline| deadline.at))
-            .min()
+        timeout_at.into_iter().chain(caller.deadline_at()).min()
     }
 
     /// Says whether the caller that waited for an invocation does not run any more. If both ran in one worker, the worker has

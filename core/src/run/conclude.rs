@@ -214,10 +214,8 @@ impl Supervisor {
             self.node.give_back(function);
         }
         self.groups.give_back(invocation.claim_group().as_deref());
-        self.timers
-            .disarm(invocation.deadline.map(|deadline| deadline.at), Timer::Deadline(id));
-        self.timers
-            .disarm(invocation.expires.map(|expires| expires.at), Timer::Expire(id));
+        self.timers.disarm(invocation.deadline_at(), Timer::Deadline(id));
+        self.timers.disarm(invocation.expires_at(), Timer::Expire(id));
         self.timers.disarm(invocation.stage.begins_at(), Timer::Begin(id));
         Some(invocation)
     }

@@ -11,21 +11,18 @@
 //! Beside that path: `attempt` uses `starts` (whether workers can be started) and `worker` (a worker's phases).
 //! Handlers also have `pool` (the set of workers) and `calls` (calls and their answers). `conclude` also ends
 //! invocations that do not run, `chain` invocations whose caller has ended, and `register` gives up invocations that
-//! another node has taken over. `versions` changes functions; `trial` and `canary` try a release before it serves.
+//! another node has taken over. `versions` changes functions; `trial` tries a release before it serves.
 //! `restore`, `takeover` and `shutdown` begin and end the life of the state machine. `view` shows the state.
 //!
 //! Files:
 //! - `acceptance`: makes invocations of accepted requests, which may wait for a time of the wall clock
 //! - `admission`: decides which work may begin, by budget and rate
 //! - `attempt`: starts and ends attempts
-//! - `calls`: calls of ready workers, and their answers
-//! - `canary`: a release that gets a share of the calls
+//! - `calls`: calls of ready workers, their answers, and the end of one of several calls
 //! - `chain`: functions that call functions
 //! - `claims`: work that is stored as begun before it begins
 //! - `conclude`: what follows an attempt; the end of invocations, cancellation, deadline, expiry
-//! - `end_one_call`: ends one of several calls of a worker
-//! - `groups`: functions that together may have only so many attempts at once
-//! - `keys`: the value of `[queue] key` of each invocation
+//! - `flow`: how many attempts of a group, or with one value of `[queue] key`, may run at once
 //! - `pool`: the workers of a handler or an HTTP program
 //! - `publish`: events: one invocation for each function that takes the event
 //! - `register`: invocations that the register of all nodes gives to another node
@@ -35,7 +32,7 @@
 //! - `starts`: whether workers can be started; crash loops
 //! - `submit`: decides about requests
 //! - `takeover`: workers that an earlier fnd started or handed over
-//! - `trial`: a version of a handler, before it serves
+//! - `trial`: a new release, before it serves: its trial, and its share of the calls as a canary
 //! - `versions`: new, changed and deleted functions
 //! - `view`: snapshots for the API, records for the next fnd
 //! - `worker`: leads a worker through its phases
@@ -44,13 +41,10 @@ mod acceptance;
 mod admission;
 mod attempt;
 mod calls;
-mod canary;
 mod chain;
 mod claims;
 mod conclude;
-mod end_one_call;
-mod groups;
-mod keys;
+mod flow;
 mod pool;
 mod publish;
 mod register;
@@ -128,7 +122,7 @@ pub struct Supervisor {
     workers: BTreeMap<WorkerId, Worker>,
     timers: Timers,
     node: BudgetQueue,
-    groups: groups::Groups,
+    groups: flow::Groups,
     phase: ShutdownPhase,
     /// Whether the drain was cancelled, and ends when every claim is answered.
     cancels_drain: bool,
@@ -173,7 +167,7 @@ impl Supervisor {
             workers: BTreeMap::new(),
             timers: Timers::default(),
             node: BudgetQueue::new(budget),
-            groups: groups::Groups::default(),
+            groups: flow::Groups::default(),
             phase: ShutdownPhase::Serving,
             cancels_drain: false,
             spawner: true,

@@ -58,7 +58,7 @@ impl Worker {
 impl SupervisedFunction {
     /// Says whether fresh workers are kept ready now: after a call, for as long as an idle worker is kept.
     fn is_active(&self, now: Now, pool: &Pool) -> bool {
-        let lately = |at: std::time::Duration| pool.idle.is_none_or(|idle| now.mono < at.saturating_add(idle));
+        let lately = |at: Duration| pool.idle.is_none_or(|idle| now.mono < at.saturating_add(idle));
         pool.min > 0 || self.work.last_call.is_some_and(lately)
     }
 }
@@ -84,13 +84,13 @@ impl Supervisor {
         members
     }
 
-    /// Says whether a function may have one more worker of a version, as far as its pool decides.
-    pub(super) fn may_have_more(&self, key: FunctionKey, serving: &ServingRelease) -> bool {
+    /// Says whether a function with these `members` may have one more worker of a version, as far as its pool decides.
+    pub(super) fn may_have_more(&self, key: FunctionKey, serving: &ServingRelease, members: Members) -> bool {
         let running = &self.functions[key].work.running;
         let has_room = |pool: &Pool| {
             // A worker that must be alone starts only after the previous one, of whatever version, has ended.
             let is_taken = pool.alone && !running.is_empty();
-            self.members(key, serving).all < to_usize(pool.most) && !is_taken
+            members.all < to_usize(pool.most) && !is_taken
         };
         serving.rules.kind.pool().is_some_and(has_room)
     }
@@ -98,9 +98,7 @@ impl Supervisor {
     /// Says whether and why a function needs one more worker, and of which release.
     pub(super) fn wants_member(&self, key: FunctionKey) -> Option<(Want, &Arc<ServingRelease>)> {
         let function = &self.functions[key];
-        let serving = function
-            .serving()
-            .filter(|_| function.is_enabled() && !function.is_held())?;
+        let serving = function.serving().filter(|_| function.is_enabled())?;
         let pool = serving.rules.kind.pool()?;
         // One that its group holds up needs no worker yet.
         let waiting = function
@@ -108,19 +106,22 @@ impl Supervisor {
             .queue
             .startable()
             .min(self.group_room(serving.group(), key));
-        // Even if the version that serves never fits the node: the new one may be the remedy.
+        // Even if the version that serves never fits the node, or in the pause of its crash loop: the new one may be the remedy.
         if let Some(candidate) = &function.candidate
             && candidate.wanted
             && self.node.refusal(&candidate.serving.rules).is_none()
         {
             return Some((Want::Trial, &candidate.serving));
         }
+        if function.is_held() {
+            return None;
+        }
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
             return function.work.queue.first(true).map(|_| (Want::Demand, serving));
         }
         let members = self.members(key, serving);
-        let room = self.may_have_more(key, serving);
+        let room = self.may_have_more(key, serving, members);
         // The workers that start now will take as many invocations as they have room for. Only further ones need a
         // worker.
         if room && waiting > members.coming && self.next_free(key).is_none() {
@@ -370,7 +371,7 @@ impl Supervisor {
 
 impl Pool {
     /// Returns when a worker reaches its maximum age.
-    pub(super) fn age_over(&self, started: Now) -> Option<std::time::Duration> {
+    pub(super) fn age_over(&self, started: Now) -> Option<Duration> {
         self.max_age.map(|age| started.mono.saturating_add(age))
     }
 }

@@ -11,7 +11,7 @@
 
 use super::Supervisor;
 use super::acceptance::filled_in;
-use super::keys::NoPlace;
+use super::flow::NoPlace;
 use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::publication::{Delivered, EventShares, NotTaken, Publication, Publish, Shares, Taken};

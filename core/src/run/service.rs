@@ -27,12 +27,12 @@ pub(super) const STEADY_AFTER: Duration = LOOP_WINDOW;
 impl Supervisor {
     /// Requests as many runs of a service as are missing.
     pub(super) fn keep_running(&mut self, key: FunctionKey) {
+        let serves = self.serves() && self.first_scan_done;
         let function = &mut self.functions[key];
         let Some(FunctionKind::Service(service)) = function.serving().map(|serving| &serving.rules.kind) else {
             return;
         };
         let replicas = to_usize(service.replicas);
-        let serves = self.phase.is_serving() && self.spawner && self.first_scan_done;
         if !serves || function.is_held() || !function.is_enabled() || function.full.is_some() {
             return;
         }

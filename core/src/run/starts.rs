@@ -211,8 +211,7 @@ impl Supervisor {
         }
         if invocation.attempts == 0 {
             (invocation.started, invocation.version) = (None, None);
-            self.timers
-                .arm(invocation.expires.map(|expires| expires.at), Timer::Expire(id));
+            self.timers.arm(invocation.expires_at(), Timer::Expire(id));
         }
         // The place in the queue depends on the number of attempts, so the stage changes last.
         let function = &mut self.functions[key];

@@ -2,7 +2,7 @@
 
 use super::Supervisor;
 use super::admission::{rate_cost, rate_wait};
-use super::keys::{NoPlace, value_of};
+use super::flow::{NoPlace, value_of};
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::rules::{Overlap, QueueRules, Rules};
@@ -72,7 +72,7 @@ impl Supervisor {
                 self.reject(submit.reply, rejection);
                 let (function, trigger) = (submit.function, submit.trigger);
                 // Files and messages are not refused: they wait in their directory and in their stream.
-                if let Some(skip) = skip.filter(|_| !matches!(trigger, Trigger::File | Trigger::Nats)) {
+                if let Some(skip) = skip.filter(|_| !trigger.waits_elsewhere()) {
                     let notice = Notice::Rejected {
                         function,
                         trigger,

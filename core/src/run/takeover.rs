@@ -191,7 +191,7 @@ impl Supervisor {
         for run in &mut worker.runs {
             let timeout_at = run.timeout.map(|timeout| run.started.mono.saturating_add(timeout));
             let invocation = self.invocations.get(&run.invocation);
-            let deadline = invocation.and_then(|invocation| Some(invocation.deadline?.at));
+            let deadline = invocation.and_then(|invocation| invocation.deadline_at());
             let trigger = invocation.map_or(Trigger::Load, |invocation| invocation.trigger);
             let ending = ending_of_term((TermCause::TimeUp, trigger), at, (timeout_at, deadline));
             run.ending.get_or_insert(ending);

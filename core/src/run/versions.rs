@@ -1,7 +1,7 @@
 //! Handles new, changed and deleted functions: the run of a content by itself, and disabling.
 
 use super::Supervisor;
-use super::keys::value_of;
+use super::flow::value_of;
 use crate::messages::FunctionState;
 use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer, Notice, Rejection};

@@ -147,6 +147,16 @@ impl Supervisor {
         function.is_shown().then_some((version, function.error.as_deref()))
     }
 
+    /// Returns whether a newer version of a function is to be tried, or has its first trial since a person or a change of the file
+    /// asked for one: nobody knows yet whether that version can be loaded. A disabled function tries nothing.
+    #[must_use]
+    pub fn is_undecided(&self, name: &FunctionName) -> bool {
+        self.functions.get(name).is_some_and(|function| {
+            let candidate = function.candidate.as_ref();
+            function.is_enabled() && candidate.is_some_and(|candidate| candidate.failures == 0)
+        })
+    }
+
     /// Returns why the home or the cache of a function is over its quota, as it was told last.
     #[must_use]
     pub fn full(&self, name: &FunctionName) -> Option<&str> {

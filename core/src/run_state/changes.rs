@@ -9,7 +9,14 @@ use super::function::{LastReported, SupervisedFunction};
 use crate::interned::digest;
 use crate::messages::FunctionState;
 use crate::messages::action::Action;
+use fnd_wire::ids::Version;
 use std::num::NonZeroU64;
+
+/// Returns a part of a version, which is a digest already: each call asks for it.
+fn part(version: Version) -> u64 {
+    let first = version.0.first_chunk::<8>();
+    first.map_or(0, |first| u64::from_le_bytes(*first))
+}
 
 impl SupervisedFunction {
     /// Appends the changes since the last report.
@@ -28,7 +35,7 @@ impl SupervisedFunction {
         let failed = self.candidate.as_ref().filter(|candidate| candidate.failures > 0);
         let failed = failed.and_then(|candidate| Some((candidate.serving.version, candidate.error.as_deref()?)));
         let now = LastReported {
-            serving: serving.map_or(0, digest),
+            serving: serving.map_or(0, part),
             error: self.error.as_deref().map_or(0, digest),
             trial: failed.map_or(0, digest),
         };

@@ -256,6 +256,16 @@ impl Invocation {
         }
     }
 
+    /// Returns the instant at which fnd ends it, if there is one.
+    pub(crate) fn deadline_at(&self) -> Option<Duration> {
+        Some(self.deadline?.at)
+    }
+
+    /// Returns the instant by which its first attempt must have begun, if there is one.
+    pub(crate) fn expires_at(&self) -> Option<Duration> {
+        Some(self.expires?.at)
+    }
+
     /// Returns its place in the queue.
     pub(crate) fn place(&self) -> QueueOrder {
         QueueOrder {

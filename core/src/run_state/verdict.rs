@@ -1,12 +1,10 @@
 //! How an attempt ended: its reason and its message, from the end of its worker or from an answer.
 
 use super::failure_message;
-use super::invocation::Invocation;
 use super::worker::{Run, Worker, WorkerPhase};
 use crate::messages::event::{Answered, Exited, TooLarge};
 use crate::messages::rules::{FunctionKind, Rules};
-use crate::records::cause::Cause;
-use crate::records::outcome::{Reason, Trigger};
+use crate::records::outcome::Reason;
 use crate::records::{RunResult, Usage};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::units::spell_size;
@@ -170,18 +168,6 @@ fn too_large_words(rules: &Rules, large: TooLarge) -> String {
         format!("standard output has {bytes} bytes, a result may have {limit} (limits.result)")
     } else {
         format!("the result has {bytes} bytes, the limit is {limit} (limits.result)")
-    }
-}
-
-/// Returns whether somebody asked for the result of a run: a caller, or a function that called it. Nobody asks for the result of
-/// a schedule, an event or a file: there standard output is log first. A run that is repeated has the `cause` of the first one.
-pub(crate) fn asks_for_result(invocation: &Invocation) -> bool {
-    let cause = invocation.payload.cause.as_deref();
-    match invocation.trigger {
-        Trigger::Manual | Trigger::Http | Trigger::Function => true,
-        Trigger::Nats => matches!(cause, Some(Cause::Nats(message)) if message.answers),
-        Trigger::Replay | Trigger::Redrive => cause.is_none_or(|cause| matches!(cause, Cause::Call(_))),
-        Trigger::Load | Trigger::Schedule | Trigger::Event | Trigger::File | Trigger::Hook | Trigger::Alert => false,
     }
 }
 

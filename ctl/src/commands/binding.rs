@@ -41,9 +41,10 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum BindingVerb {
     /// List service bindings, and the functions that use them; never values.
-    #[command(alias = "ls")]
+    #[command(alias = "ls", after_help = "Example:\n  sudo fndctl binding list")]
     List,
     /// Make a service binding, or with --force change some of its entries.
+    #[command(after_help = "Example:\n  sudo fndctl binding new orders-db type=postgresql host=db.example.com")]
     New {
         /// Name of the binding: letters, digits, `.`, `_` and `-`.
         name: String,
@@ -57,7 +58,7 @@ enum BindingVerb {
         force: bool,
     },
     /// Remove a service binding.
-    #[command(aliases = ["remove", "delete"])]
+    #[command(aliases = ["remove", "delete"], after_help = "Example:\n  sudo fndctl binding rm orders-db")]
     Rm {
         /// Name of the binding.
         name: String,

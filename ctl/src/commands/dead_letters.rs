@@ -39,15 +39,19 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum DeadLetterVerb {
     /// List dead letters, newest first.
-    #[command(alias = "ls")]
+    #[command(alias = "ls", after_help = "Example:\n  fndctl dead-letters list mail")]
     List(Filter),
     /// Show one dead letter with its payload and its last output.
+    #[command(after_help = "Example:\n  fndctl dead-letters show --last")]
     Show(One),
     /// Queue dead letters anew with the same payload, which takes them off the list.
-    #[command(alias = "retry")]
+    #[command(
+        alias = "retry",
+        after_help = "Example:\n  fndctl dead-letters redrive mail --reason timeout"
+    )]
     Redrive(DeadLetterChoice),
     /// Take dead letters off the list for good; their records stay in the history.
-    #[command(aliases = ["rm", "delete"])]
+    #[command(aliases = ["rm", "delete"], after_help = "Example:\n  fndctl dead-letters drop mail --until 30d")]
     Drop(DeadLetterChoice),
 }
 

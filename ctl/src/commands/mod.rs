@@ -15,6 +15,7 @@
 //! - `enable`, `drain`, `reload`, `log_level`: change how fnd works
 //! - `kubeless`: the command line of Kubeless
 //! - `mcp`: functions as tools of agents
+//! - `shell`: a shell that sees the machine as a function does
 //! - `new`, `run`, `validate`, `explain`, `schema`, `completion`: need no daemon
 //! - `import`: functions made of other systems' files
 //! - `runtimes`, `sizes`, `routes`, `config`, `version`, `whoami`: what is there
@@ -73,6 +74,7 @@ pub(crate) mod runtimes;
 pub(crate) mod schedules;
 pub(crate) mod schema;
 pub(crate) mod secret;
+pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod sizes;
 pub(crate) mod state;

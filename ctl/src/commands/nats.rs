@@ -37,6 +37,7 @@ enum NatsVerb {
     ///
     /// For work without `interrupted` in `retry.on`: no other node runs it by itself, because it may still run where it began. Make
     /// sure that it does not, then release it.
+    #[command(after_help = "Example:\n  fndctl nats release orders 1207")]
     Release(ClaimedMessage),
 }
 

@@ -1,4 +1,5 @@
-//! `fndctl reload`: waits until everything is read again; fails if the configuration or a file that changed is refused.
+//! `fndctl reload`: waits until everything is read again; fails if the configuration or a file that changed is refused, or if new
+//! code cannot be loaded.
 
 use crate::common::working::while_working;
 use crate::context::Context;
@@ -37,16 +38,19 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let reply = while_working(context, context.client.post(&path), about).await?;
     let report = serde_json::from_slice::<ReloadReport>(&reply.body);
     // A report that cannot be read is no verdict. `document` below fails at it.
-    let bad = report.is_ok_and(|report| {
-        report.configuration_refused || (!args.ignore_invalid && report.diagnostics.iter().any(Diagnostic::is_error))
-    });
-    let verdict = if bad { Exit::InvalidManifest } else { Exit::Fine };
+    let verdict = report.map_or(Exit::Fine, |report| verdict(&report, args.ignore_invalid));
     verdict.after(context.out.document(&reply.body, |report: &ReloadReport, out| {
         for function in &report.applied {
             out.remark(&format!("{function}: applied"))?;
         }
         for function in &report.removed {
             out.remark(&format!("{function}: removed"))?;
+        }
+        for function in &report.trying {
+            out.remark(&format!(
+                "{function}: its new version is still being loaded, and the one before serves: `fndctl show {function}` shows how that \
+                 ends"
+            ))?;
         }
         out.diagnostics(&report.diagnostics)?;
         if report.still_invalid.is_empty() {
@@ -59,4 +63,44 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             names.join(", ")
         ))
     }))
+}
+
+/// Returns the exit code of a report.
+fn verdict(report: &ReloadReport, ignore_invalid: bool) -> Exit {
+    let is_refused = !ignore_invalid && report.diagnostics.iter().any(Diagnostic::is_error);
+    if report.configuration_refused || is_refused {
+        Exit::InvalidManifest
+    } else if !ignore_invalid && !report.trying.is_empty() {
+        Exit::Timeout
+    } else {
+        Exit::Fine
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_is_still_tried_is_no_success() {
+        let function = || FunctionName::new("f").unwrap();
+        let error = || Diagnostic::error("load", "no such module");
+        for (configuration_refused, refused, tried, expected, ignoring) in [
+            (false, false, false, Exit::Fine, Exit::Fine),
+            (false, false, true, Exit::Timeout, Exit::Fine),
+            (false, true, true, Exit::InvalidManifest, Exit::Fine),
+            (true, false, false, Exit::InvalidManifest, Exit::InvalidManifest),
+        ] {
+            let report = ReloadReport {
+                configuration_refused,
+                diagnostics: Vec::from_iter(refused.then(error)),
+                trying: Vec::from_iter(tried.then(function)),
+                ..ReloadReport::default()
+            };
+            assert_eq!(
+                [false, true].map(|ignore| verdict(&report, ignore)),
+                [expected, ignoring]
+            );
+        }
+    }
 }

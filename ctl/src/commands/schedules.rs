@@ -35,8 +35,10 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum SchedulesVerb {
     /// Run nothing by schedule; runs that pass meanwhile are not made up for.
+    #[command(after_help = "Example:\n  fndctl schedules pause nightly")]
     Pause(ScheduledFunctions),
     /// Run by schedule again.
+    #[command(after_help = "Example:\n  fndctl schedules resume nightly")]
     Resume(ScheduledFunctions),
 }
 

@@ -32,19 +32,21 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum StateVerb {
     /// List the scopes, or the keys of a scope.
-    #[command(visible_alias = "ls")]
+    #[command(visible_alias = "ls", after_help = "Example:\n  fndctl state list shop")]
     List {
         /// List the keys of this scope, or only those that begin so.
         #[arg(value_name = "SCOPE[/BEGINNING]")]
         place: Option<String>,
     },
     /// Print a value; a text without quotes, `-o json` with its version.
+    #[command(after_help = "Example:\n  fndctl state get shop/orders")]
     Get {
         /// The value.
         #[arg(value_name = "SCOPE/KEY")]
         key: String,
     },
     /// Set a value.
+    #[command(after_help = "Example:\n  fndctl state set shop/orders 8 --if-version 7")]
     Set {
         /// The value to set.
         #[arg(value_name = "SCOPE/KEY")]
@@ -68,7 +70,7 @@ enum StateVerb {
         new: bool,
     },
     /// Delete a value.
-    #[command(aliases = ["rm", "remove"])]
+    #[command(aliases = ["rm", "remove"], after_help = "Example:\n  fndctl state delete shop/orders")]
     Delete {
         /// The value to delete.
         #[arg(value_name = "SCOPE/KEY")]

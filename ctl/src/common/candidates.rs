@@ -19,7 +19,6 @@ use std::time::Duration;
 /// How long the daemon may take to answer.
 const PATIENCE: Duration = Duration::from_millis(150);
 
-/// Names of functions.
 pub(crate) fn functions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let list: Option<FunctionList> = ask("/v1/functions");
@@ -99,12 +98,10 @@ pub(crate) fn functions_and_runs() -> ArgValueCandidates {
     })
 }
 
-/// States of runs.
 pub(crate) fn states() -> ArgValueCandidates {
     words(RunState::WORDS)
 }
 
-/// Triggers of runs.
 pub(crate) fn triggers() -> ArgValueCandidates {
     words(Trigger::WORDS)
 }
@@ -114,7 +111,6 @@ pub(crate) fn reasons() -> ArgValueCandidates {
     words(REASONS)
 }
 
-/// Kinds of events.
 pub(crate) fn kinds() -> ArgValueCandidates {
     words(Kind::WORDS)
 }

@@ -4,7 +4,8 @@ use crate::context::Context;
 use crate::exit::CommandFailure;
 use crate::local::{LocalPlaces, named_configuration};
 use crate::secrets::users;
-use fnd_core::api::NodeStatus;
+use fnd_core::api::{NodeStatus, ReloadReport};
+use fnd_manifest::diagnostic::Diagnostic;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -86,8 +87,12 @@ pub(crate) async fn reread(
     named: fn(&Value) -> Vec<String>,
 ) -> (Option<Vec<String>>, String) {
     // fnd may not run; it reads the file when it starts.
-    if let Err(failure) = context.client.post("/v1/reload").await {
-        return (None, format!("fnd was not asked to read it: {}", failure.message));
+    let reply = match context.client.post("/v1/reload").await {
+        Ok(reply) => reply,
+        Err(failure) => return (None, format!("fnd was not asked to read it: {}", failure.message)),
+    };
+    if let Ok(report) = serde_json::from_slice(&reply.body) {
+        not_serving(&report).iter().for_each(|line| context.out.aside(line));
     }
     let Ok(mut users) = users::of_all(context, named).await else {
         return (None, "fnd has read it again".to_owned());
@@ -100,6 +105,16 @@ pub(crate) async fn reread(
     (Some(users), used)
 }
 
+/// Returns a line about each function whose new version does not serve. The next reload calls these problems old, so they are said now.
+fn not_serving(report: &ReloadReport) -> Vec<String> {
+    let failed = report.diagnostics.iter().filter(|problem| problem.code == "load");
+    let trying = report
+        .trying
+        .iter()
+        .map(|function| format!("{function}: its new version is still being loaded, and the one before serves"));
+    failed.map(Diagnostic::text).chain(trying).collect()
+}
+
 /// Returns the functions of a table that use something, as a cell.
 pub(crate) fn used_by(users: Option<&Vec<String>>) -> String {
     users.map_or_else(|| "?".to_owned(), |users| users.join(","))
@@ -108,6 +123,7 @@ pub(crate) fn used_by(users: Option<&Vec<String>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fnd_wire::ids::FunctionName;
 
     #[test]
     fn a_configuration_is_the_same_behind_a_link() {
@@ -121,6 +137,22 @@ mod tests {
         for other in ["b/fnd.toml", "a/other.toml", "none/fnd.toml"] {
             assert!(!is_same(&at("a/fnd.toml"), &at(other)), "{other}");
         }
+    }
+
+    #[test]
+    fn versions_that_do_not_serve_with_the_new_file_are_named() {
+        let report = ReloadReport {
+            diagnostics: vec![
+                Diagnostic::error("load", "no such host").in_file("/f/a.py"),
+                Diagnostic::error("file", "another problem"),
+            ],
+            trying: vec![FunctionName::new("b").unwrap()],
+            ..ReloadReport::default()
+        };
+        let lines = not_serving(&report);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("/f/a.py") && lines[0].contains("no such host"));
+        assert!(lines[1].starts_with("b: "));
     }
 
     #[test]

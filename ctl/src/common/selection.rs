@@ -25,7 +25,6 @@ pub(crate) struct Selection {
     sort: Option<FunctionOrder>,
 }
 
-/// Orders of functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum FunctionOrder {
     /// By name.

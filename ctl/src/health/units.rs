@@ -71,7 +71,7 @@ pub(crate) fn judge(units: &[UnitStatus]) -> Vec<Finding> {
     let served = units.iter().any(|unit| unit.name == DAEMON && unit.active == "active");
     let mut findings = Vec::new();
     for unit in units {
-        findings.extend(state(unit, served).map(|found| found.at(&unit.name)));
+        findings.extend(problem_of(unit, served).map(|found| found.at(&unit.name)));
         if unit.stale {
             let what = "its file has changed since systemd read it";
             let found = Finding::warning(CHECK, what).at(&unit.name);
@@ -90,7 +90,7 @@ pub(crate) fn judge(units: &[UnitStatus]) -> Vec<Finding> {
 }
 
 /// Returns the problem of a unit's state. The spawner runs only where fnd does, so it is missed only there.
-fn state(unit: &UnitStatus, served: bool) -> Option<Finding> {
+fn problem_of(unit: &UnitStatus, served: bool) -> Option<Finding> {
     Some(match (unit.load.as_str(), unit.active.as_str()) {
         ("loaded", "active" | "reloading") => return None,
         ("loaded", "inactive") if unit.name == SPAWNER && !served => return None,

@@ -344,7 +344,6 @@ impl Pack {
         added.map_err(|error| failed("pack", path, &error))
     }
 
-    /// Returns the archive.
     fn finish(self, path: &Path) -> Result<Vec<u8>, CommandFailure> {
         let finished = self.archive.into_inner().and_then(GzEncoder::finish);
         finished.map_err(|error| failed("pack", path, &error))

@@ -28,9 +28,9 @@ const OTHER_TOOLS: &[Row] = &[
     ("uninstall of helm", &["uninstall", "hello"], 2, &["`fndctl remove F`"]),
     (
         "a shell in a function",
-        &["shell", "hello"],
+        &["enter", "hello"],
         2,
-        &["`fndctl cat F`", "`fndctl run FILE`"],
+        &["`sudo fndctl shell F`", "`fndctl run FILE`"],
     ),
     (
         "an option for failed runs",

@@ -98,6 +98,7 @@ fn answers() {
         &["stop", "hello"],
         &["start", "hello"],
         &["restart", "hello"],
+        &["shell", "hello", "-o", "json"],
         &["releases", "hello"],
         &["releases", "nothing"],
         &["rollback", "hello"],
@@ -142,6 +143,50 @@ fn answers() {
         text += &session(&server, arguments);
     }
     snapshot!(text);
+}
+
+/// Programs read what verbs say, also of verbs that print a sentence.
+#[test]
+fn verbs_print_json() {
+    let server = Running::start();
+    for arguments in [
+        &["status"][..],
+        &["overview"],
+        &["list"],
+        &["history", "--id", ENDED],
+        &["audit"],
+        &["report"],
+        &["whoami"],
+        &["routes"],
+        &["releases", "hello"],
+        &["diff", "hello"],
+        &["rollback", "hello"],
+        &["pin", "hello"],
+        &["unpin", "hello"],
+        &["build", "hello"],
+        &["enable", "hello"],
+        &["disable", "hello", "ops/*"],
+        &["start", "hello"],
+        &["stop", "hello"],
+        &["restart", "hello"],
+        &["remove", "hello", "--yes"],
+        &["cancel", RUNNING],
+        &["replay", FAILED],
+        &["invoke", "hello"],
+        &["dead-letters"],
+        &["dead-letters", "show", FAILED],
+        &["dead-letters", "redrive", FAILED],
+        &["dead-letters", "drop", FAILED],
+        &["state", "list", "shop"],
+        &["state", "set", "shop/orders", "8", "--if-version", "7"],
+        &["state", "delete", "shop/orders"],
+        &["explain", "oom"],
+        &["explain"],
+    ] {
+        let (_, out, errors) = run(&server, &[arguments, &["-o", "json"]].concat());
+        let read = serde_json::from_str::<serde_json::Value>(&out);
+        assert!(read.is_ok(), "{arguments:?}: {out}{errors}");
+    }
 }
 
 /// Returns the help of a verb and of those below it. Options that every verb has are shown with fndctl's own help only.

@@ -2,15 +2,15 @@
 //! keeps them or takes them back. `uploads/` has each step.
 
 use super::deployable::not_removable;
-use super::{Backend, Deployed, Failure, FunctionFilter, NotDone, NotStored, Upload, UploadCondition};
+use super::{Backend, Deployed, Failure, NotDone, NotStored, Upload, UploadCondition};
 use crate::uploads::staging::{Staged, in_place};
 use crate::uploads::{form, judged};
-use fnd_core::access::Permissions;
 use fnd_core::api::RemovedFunction;
 use fnd_core::lifecycle::UploadSeen;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use hyper::body::Bytes;
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -185,46 +185,20 @@ impl Backend {
     }
 
     /// Waits until the newest version serves or gets a share of the calls, or could not be loaded. A new function has no
-    /// version to fall back to, so it has no such trial.
+    /// version to fall back to, so it has no such trial. After a trial that takes too long, `status` shows how it ends.
     async fn tried(&self, function: &FunctionName) -> Result<(), NotDone> {
-        let filter = FunctionFilter {
-            function: Some(function.clone()),
-            reach: Permissions::own(),
-            ..FunctionFilter::default()
+        self.decided(BTreeSet::from([function.clone()]), TRIAL).await;
+        // The drain may have ended the wait, because no worker starts any more.
+        self.loads_code()?;
+        let newer = self.settled().look().newer(function);
+        // A version that failed its trial before, and is still tried, has the error of that earlier trial.
+        let newer = newer.filter(|newer| newer.version.is_none() || newer.failed_trials > 0);
+        let Some(error) = newer.and_then(|newer| newer.error) else {
+            return Ok(());
         };
-        // Watched before the first look, so that no change falls between the two.
-        let mut changes = self.watch(filter);
-        let drains = Rc::clone(&self.daemon.drains);
-        let trial = async {
-            loop {
-                self.loads_code()?;
-                // That a canary begins is no change that the others see.
-                let canary = self.daemon.state.borrow_mut().await_upload(function);
-                let newer = self.daemon.state.borrow().look().newer(function);
-                match newer.map(|newer| newer.error) {
-                    None => return Ok(()),
-                    Some(Some(error)) => {
-                        let mut problems = self.diagnostics(function);
-                        problems.push(Diagnostic::error("load", error));
-                        return Err(NotDone::Refused(problems));
-                    }
-                    // The newer version is on trial. The end of the trial is one of the changes that are waited for.
-                    Some(None) => {}
-                }
-                tokio::select! {
-                    changed = changes.recv() => {
-                        if changed.is_none() {
-                            return Ok(());
-                        }
-                    }
-                    _ = canary => {}
-                    // No worker starts any more, so that the trial would never end.
-                    () = drains.notified() => {}
-                }
-            }
-        };
-        // Only the caller stops waiting: the trial goes on, and `status` shows how it ends.
-        timeout(TRIAL, trial).await.unwrap_or(Ok(()))
+        let mut problems = self.diagnostics(function);
+        problems.push(Diagnostic::error("load", error));
+        Err(NotDone::Refused(problems))
     }
 
     async fn removed(self, function: FunctionName, condition: UploadCondition) -> Result<RemovedFunction, NotDone> {

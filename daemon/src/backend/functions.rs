@@ -6,7 +6,8 @@ use crate::ledger::{DisabledBy, LedgerCommand};
 use crate::views::lists::PIECE;
 use crate::workers::usage::counters::Groups;
 use fnd_core::api::{
-    FunctionDetail, InvocationView, RouteList, RouteTest, RouteTestReport, ScheduleList, UsageList, milliseconds,
+    FunctionDetail, InvocationView, RouteList, RouteTest, RouteTestReport, ScheduleList, ShellTarget, UsageList,
+    milliseconds,
 };
 use fnd_core::instant;
 use fnd_core::records::outcome::Trigger;
@@ -39,7 +40,8 @@ impl Backend {
     pub(crate) async fn usage(&self) -> Result<UsageList, Failure> {
         let memory = self.daemon.state.borrow().workers.welcome.memory.clone();
         let at = instant::text(self.now_ms());
-        let functions = in_pieces(&self.daemon, None, usize::MAX, |parts, view| parts.usage_of(view)).await;
+        let every = (Vec::new(), usize::MAX);
+        let functions = in_pieces(&self.daemon, None, every, |parts, view| parts.usage_of(view)).await;
         let mut list = UsageList { at, functions };
         // Files of the kernel are read at once, but thousands of functions have many of them.
         let read = tokio::task::spawn_blocking(move || {
@@ -237,6 +239,39 @@ impl Backend {
         }
         self.daemon.step(Event::Restart(name.clone()));
         Some(Ok(()))
+    }
+
+    /// Returns where a shell finds the processes of a function; nothing if there is no function of that name.
+    ///
+    /// # Errors
+    /// Nothing of it runs; says why, and what starts it.
+    pub(crate) fn shell_target(&self, name: &FunctionName) -> Option<Result<ShellTarget, String>> {
+        let state = self.settled();
+        let is_enabled = state.supervisor.function(name)?.enabled;
+        let runs = state
+            .supervisor
+            .workers_after(None)
+            .any(|(_, function, _)| function == name);
+        if runs {
+            let group = Groups::find(&state.workers.welcome.memory).unified(&name.file_form());
+            let cgroup = group.map(|group| group.display().to_string());
+            return Some(Ok(ShellTarget { cgroup }));
+        }
+        let why = match state.serving(name).map(|serving| serving.manifest.mode) {
+            None => format!("it has no version that can run, and `fndctl show {name}` says why"),
+            Some(Mode::Service) if !is_enabled => format!("it is stopped, and `fndctl start {name}` starts it"),
+            Some(_) if !is_enabled => format!("it is disabled, and `fndctl enable {name}` enables it"),
+            Some(Mode::Service) => format!("`fndctl status {name}` says why the service does not run now"),
+            Some(Mode::Handler | Mode::Http) => {
+                format!("`fndctl invoke {name}` starts a worker, which stays for a while")
+            }
+            Some(Mode::Script) => {
+                format!("its process lasts as long as a run, so begin a long one: `fndctl invoke {name} --async`")
+            }
+        };
+        Some(Err(format!(
+            "nothing of `{name}` runs now whose sandbox a shell could enter: {why}"
+        )))
     }
 
     /// Resolves when the function's status file contains all that has happened to the function so far.

@@ -12,15 +12,14 @@ use fnd_wire::ids::FunctionName;
 /// Most slots in one list of schedules.
 const SLOTS_MAX: usize = 10_000;
 
-/// Returns the results of `of` for the functions after a name, in the order of their names: at most `most`. A function without a
-/// result is left out.
+/// Adds the results of `of` for the functions after a name to a list, in the order of their names, until it has `most`. A function
+/// without a result is left out. Returns the list.
 pub(super) async fn in_pieces<T>(
     daemon: &Daemon,
     mut after: Option<FunctionName>,
-    most: usize,
+    (mut list, most): (Vec<T>, usize),
     mut of: impl FnMut(&View<'_>, &FunctionView<'_>) -> Option<T>,
 ) -> Vec<T> {
-    let mut list = Vec::new();
     loop {
         let next = {
             let state = daemon.state.borrow();
@@ -53,7 +52,13 @@ impl Backend {
         let limit = part.limit.unwrap_or(usize::MAX);
         // One function more than the page has says that there is a next page.
         let most = limit.saturating_add(1);
-        let mut functions = in_pieces(&self.daemon, part.after.clone(), most, status).await;
+        let all: usize = {
+            let state = self.daemon.state.borrow();
+            state.supervisor.by_state().map(|(_, number)| number).sum()
+        };
+        // Ten thousand statuses have eight megabytes: while such a list grows, each copy of it would hold up other calls.
+        let empty = Vec::with_capacity(all.min(most));
+        let mut functions = in_pieces(&self.daemon, part.after.clone(), (empty, most), status).await;
         let is_more = functions.len() > limit;
         functions.truncate(limit);
         let last = functions.last().filter(|_| is_more);

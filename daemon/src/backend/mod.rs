@@ -15,6 +15,7 @@
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
 //! - `invocations`: invocations
+//! - `list_tag`: says whether a list that a caller has is the present one
 //! - `lists`: makes the long lists of the API in pieces
 //! - `nats`: NATS
 //! - `new_event`: events that come in a request
@@ -35,6 +36,7 @@ mod events;
 mod functions;
 pub(crate) mod idempotency;
 mod invocations;
+mod list_tag;
 mod lists;
 mod nats;
 mod new_event;

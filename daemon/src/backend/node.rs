@@ -1,8 +1,8 @@
 //! Requests about the node: everything that belongs to no function.
 
+use super::releases::TRIAL;
 use super::{Backend, BundlePieces, Database, Failure, failure};
 use crate::buffers::Buffers;
-use crate::functions::reported::versions_now;
 use crate::http::connections::Connections;
 use crate::input::TaskOwner;
 use crate::telemetry::level;
@@ -39,17 +39,25 @@ impl Backend {
         super::backup::take(self.logs.with_file_name("state"), of).await
     }
 
-    /// Reads configuration and functions again, and waits until every difference is applied or refused.
+    /// Reads configuration and functions again, and waits until every difference is applied or refused, or is still being tried after
+    /// the time of a trial.
     pub(crate) async fn reload(&self, accept_empty: bool) -> Result<ReloadReport, Failure> {
-        let before = versions_now(&self.daemon.state.borrow().lifecycle);
+        let before = {
+            let state = self.settled();
+            state.functions.before_reload(&state.lifecycle)
+        };
         let settled = self.daemon.reload(accept_empty);
         settled.await.map_err(|_| Failure("fnd is stopping".into()))?;
-        let state = &mut *self.daemon.state.borrow_mut();
+        let undecided = self.settled().undecided();
+        self.decided(undecided, TRIAL).await;
+        let state = &mut *self.settled();
+        let undecided = state.undecided();
         let settings = &state.node.settings;
         // Not only once the directories are quiet: the person who reloads should see the warning.
         let (functions, lifecycle) = (&mut state.functions, &state.lifecycle);
-        functions.find_projects(&lifecycle.registry, &state.workers.welcome.functions_dirs);
-        let mut report = functions.report(lifecycle, &before);
+        let dirs = &state.workers.welcome.functions_dirs;
+        functions.find_projects(&lifecycle.registry, dirs);
+        let mut report = functions.report(lifecycle, dirs, (&before, undecided));
         report.configuration_refused = settings.refused;
         report.diagnostics.splice(0..0, settings.diagnostics.iter().cloned());
         Ok(report)

@@ -71,7 +71,8 @@ impl Backend {
             running: 0,
             next: BTreeSet::new(),
         };
-        let attention = in_pieces(&self.daemon, None, usize::MAX, |parts, view| pass.see(parts, view)).await;
+        let every = (Vec::new(), usize::MAX);
+        let attention = in_pieces(&self.daemon, None, every, |parts, view| pass.see(parts, view)).await;
         let state = self.daemon.state.borrow();
         let parts = state.look();
         let is_for_node = reach.node().is_some();

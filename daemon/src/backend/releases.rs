@@ -8,10 +8,12 @@ use fnd_core::lifecycle::ReleaseChange;
 use fnd_core::lifecycle::release::{NotHeld, ReleaseState};
 use fnd_wire::frame::StoredFile;
 use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// How long a caller waits for a release that is tried; a worker that loads for longer fails its trial.
-const TRIAL: Duration = Duration::from_secs(40);
+pub(super) const TRIAL: Duration = Duration::from_secs(40);
 /// How long a caller waits for the files of a release.
 const READ: Duration = Duration::from_secs(30);
 
@@ -40,7 +42,7 @@ impl Backend {
         let held = held.await.unwrap_or_else(|_| Err(stopping()));
         let (version, state) = match held? {
             HoldResult::Done(version, state) => (version, state),
-            HoldResult::Asked(version, state, waiting) => match tokio::time::timeout(TRIAL, waiting).await {
+            HoldResult::Asked(version, state, waiting) => match timeout(TRIAL, waiting).await {
                 Ok(Ok(Ok(version))) => (Some(version), state),
                 Ok(Ok(Err(why))) => return Err(NotHeld::Failed(why)),
                 Ok(Err(_)) => return Err(stopping()),
@@ -52,6 +54,13 @@ impl Backend {
         // serves) until it can write them; the next fnd makes those again that a kill loses.
         let _ = self.stored().await;
         Ok(ReleaseChanged { version, state })
+    }
+
+    /// Waits until it is decided whether the newer versions of these functions can be loaded, for at most `limit`. Only the caller
+    /// stops waiting then: the trials go on.
+    pub(super) async fn decided(&self, functions: BTreeSet<FunctionName>, limit: Duration) {
+        let decided = self.daemon.state.borrow_mut().await_trials(functions);
+        let _ = timeout(limit, decided).await; // an error: they are still tried, or fnd is stopping
     }
 
     /// Stores what a change makes of the releases, and then makes it.
@@ -69,7 +78,7 @@ impl Backend {
     /// Returns the files of a release.
     pub(crate) async fn release_files(&self, name: &FunctionName, release: &str) -> Result<ReleaseFiles, NotHeld> {
         let (version, files) = self.settled().read_release(name, release)?;
-        let files = match tokio::time::timeout(READ, files).await {
+        let files = match timeout(READ, files).await {
             Ok(Ok(files)) => files,
             Ok(Err(_)) => Err("fnd-spawner has ended".to_owned()),
             Err(_) => Err("fnd-spawner does not answer".to_owned()),

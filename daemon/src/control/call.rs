@@ -1,21 +1,30 @@
 //! A request whose route was found, with all that its route needs.
 
-use super::granted::RequestingFunction;
 use super::limits::BODY_MAX;
 use super::refusal::{failed, no_invocation};
 use crate::backend::Backend;
-use crate::http::query::Query;
-use crate::http::request::{IncomingRequest, RequestBody, bytes_of, short};
+use crate::http::query::{Query, short};
+use crate::http::request::{IncomingRequest, RequestBody, bytes_of};
 use crate::http::response::{Refusal, refuse};
 use fnd_core::access::Permissions;
 use fnd_core::api::InvocationView;
 use fnd_core::api::problem::Code;
 use fnd_core::data::Data;
 use fnd_core::records::Caller;
+use fnd_manifest::function::Manifest;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
+
+/// A function that sends a request.
+#[derive(Debug, Clone)]
+pub(super) struct RequestingFunction {
+    pub(super) function: FunctionName,
+    /// The manifest of the version that serves.
+    pub(super) manifest: Arc<Manifest>,
+}
 
 /// A request whose route was found.
 pub(super) struct ControlCall {
@@ -23,7 +32,6 @@ pub(super) struct ControlCall {
     /// The roles of the caller. Its role is great enough for the function or the node that the route is about; a list
     /// has to be reduced to what the caller may view.
     pub(super) reach: Permissions,
-    /// The caller.
     pub(super) caller: Caller,
     /// Set if a run is requested whose record has the caller, so that the call needs no entry in the audit.
     pub(super) is_in_record: Rc<Cell<bool>>,

@@ -9,7 +9,7 @@
 //! version installed ─▶ FunctionSockets::set ─▶ listens ─▶ serve ─▶ FunctionApi ─▶ routes (granted.rs)
 //! ```
 
-use super::granted::RequestingFunction;
+use super::call::RequestingFunction;
 use super::limits::LIMITS;
 use super::routes;
 use super::service::too_many;

@@ -1,29 +1,21 @@
 //! Decides which requests a function may send to its socket: those that `[access]` of its manifest lists, and those
 //! about the invocations that it has called. Everything else is refused, with what to write into the manifest.
 
-use super::call::ControlCall;
+use super::call::{ControlCall, RequestingFunction};
 use super::refusal::failed;
 use crate::backend::Backend;
-use crate::http::request::short;
-use crate::http::response::{Refusal, refuse};
+use crate::http::query::short;
+use crate::http::response::{INVOCATION, Refusal, refuse};
 use crate::invoke::events::Emitter;
 use crate::invoke::payload::trace;
 use crate::invoke::refusal::rejected;
 use fnd_core::api::problem::Code;
 use fnd_core::records::cause::Cause;
 use fnd_core::run::Calling;
-use fnd_manifest::function::{AccessRule, Manifest};
-use fnd_wire::ids::{FunctionName, InvocationId};
+use fnd_manifest::function::AccessRule;
+use fnd_wire::ids::InvocationId;
 use hyper::Method;
 use std::sync::Arc;
-
-/// A function that sends a request.
-#[derive(Debug, Clone)]
-pub(super) struct RequestingFunction {
-    pub(super) function: FunctionName,
-    /// The manifest of the version that serves.
-    pub(super) manifest: Arc<Manifest>,
-}
 
 impl RequestingFunction {
     fn access(&self) -> &AccessRule {
@@ -138,7 +130,7 @@ impl RequestingFunction {
     /// # Errors
     /// The header is no id.
     pub(super) fn calling(&self, call: &ControlCall) -> Result<Calling, Refusal> {
-        let named = call.request.header("fnd-invocation")?;
+        let named = call.request.header(&INVOCATION)?;
         let id = |text: &str| {
             let wrong = || refuse(Code::BadRequest, format!("`Fnd-Invocation: {}` is no id", short(text)));
             InvocationId::parse(text).ok_or_else(wrong)

@@ -4,7 +4,7 @@
 
 use super::aside::SUFFIXES;
 use crate::lock::lock;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, open, statat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, statat};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -18,8 +18,8 @@ const HEADER: u64 = 100;
 #[derive(Debug, Default)]
 pub(crate) struct PresentFiles {
     path: PathBuf,
-    /// The database, and behind it its write-ahead log and the index of that, each by its suffix. Empty if there is no database yet.
-    files: Mutex<OpenFiles>,
+    /// The database, and behind it its write-ahead log and the index of that. Empty if there is no database yet.
+    files: Mutex<Vec<OpenFile>>,
     /// Bytes of the log and of the database after the last write; only the writer makes them shorter. The size in the
     /// database header is no measure: on a full disk a checkpoint may have written the header but not the pages, which
     /// are then still in the log.
@@ -27,16 +27,32 @@ pub(crate) struct PresentFiles {
     bytes: AtomicU64,
 }
 
-type OpenFiles = Vec<(&'static str, OwnedFd)>;
+#[derive(Debug)]
+struct OpenFile {
+    suffix: &'static str,
+    path: PathBuf,
+    file: OwnedFd,
+    /// Device and inode: an open file keeps both, so they are read once.
+    identity: (u64, u64),
+}
 
-fn open_files(path: &Path) -> rustix::io::Result<OpenFiles> {
+fn open_files(path: &Path) -> rustix::io::Result<Vec<OpenFile>> {
     let mut files = Vec::new();
     for suffix in SUFFIXES {
+        let path = super::beside(path, suffix);
         // Closing a file that was opened without `PATH` would release all locks of SQLite on it (fcntl(2), "Advisory record
         // locking").
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        match open(super::beside(path, suffix), flags, Mode::empty()) {
-            Ok(file) => files.push((suffix, file)),
+        match open(&path, flags, Mode::empty()) {
+            Ok(file) => {
+                let identity = identity(&fstat(&file)?);
+                files.push(OpenFile {
+                    suffix,
+                    path,
+                    file,
+                    identity,
+                });
+            }
             // The files of the log need not be there; the database must.
             Err(rustix::io::Errno::NOENT) if !suffix.is_empty() => {}
             Err(error) => return Err(error),
@@ -45,10 +61,14 @@ fn open_files(path: &Path) -> rustix::io::Result<OpenFiles> {
     Ok(files)
 }
 
+fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
+}
+
 /// Returns the size of the file with a suffix; 0 if there is none.
-fn bytes(files: &[(&str, OwnedFd)], suffix: &str) -> u64 {
-    let file = files.iter().find(|(of, _)| *of == suffix);
-    let stat = file.and_then(|(_, file)| fstat(file).ok());
+fn bytes(files: &[OpenFile], suffix: &str) -> u64 {
+    let file = files.iter().find(|file| file.suffix == suffix);
+    let stat = file.and_then(|file| fstat(&file.file).ok());
     stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
 }
 
@@ -94,10 +114,9 @@ impl PresentFiles {
 
     /// Returns what is wrong, as text for people; nothing if the paths lead to the open files. Any thread may call it.
     pub(crate) fn wrong(&self) -> Option<String> {
-        lock(&self.files).iter().find_map(|(suffix, file)| {
-            let path = super::beside(&self.path, suffix);
-            let what = replaced(&path, file)?;
-            Some(format!("`{}` {what} while fnd was running", path.display()))
+        lock(&self.files).iter().find_map(|file| {
+            let what = replaced(file)?;
+            Some(format!("`{}` {what} while fnd was running", file.path.display()))
         })
     }
 
@@ -117,15 +136,13 @@ impl PresentFiles {
 }
 
 /// Returns what has become of the path of an open file; nothing if it still leads there.
-fn replaced(path: &Path, file: &OwnedFd) -> Option<String> {
-    let open = match fstat(file) {
-        Ok(open) => open,
-        Err(error) => return Some(format!("cannot be examined ({error})")),
-    };
-    match statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(named) if (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino) => None,
+fn replaced(file: &OpenFile) -> Option<String> {
+    match statat(CWD, &file.path, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(named) if identity(&named) == file.identity => None,
         Ok(_) => Some("was replaced by another file".to_owned()),
-        Err(rustix::io::Errno::NOENT) if open.st_nlink == 0 => Some("was deleted".to_owned()),
+        Err(rustix::io::Errno::NOENT) if fstat(&file.file).is_ok_and(|open| open.st_nlink == 0) => {
+            Some("was deleted".to_owned())
+        }
         Err(rustix::io::Errno::NOENT) => Some("was moved away".to_owned()),
         Err(error) => Some(format!("cannot be examined ({error})")),
     }

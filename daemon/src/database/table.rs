@@ -7,7 +7,6 @@ use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 /// How much of a table was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// Everything.
     All,
     /// Some rows could not be read.
     Some,

@@ -55,6 +55,7 @@ impl Driver {
 
     /// Reports an event everywhere: whoever has news calls this.
     pub(crate) fn report(&mut self, event: ReportEvent<'_>) {
+        self.changes += 1;
         if let Some(function) = self.reporter.report(event) {
             self.write_status_soon(function);
         }
@@ -75,6 +76,7 @@ impl Driver {
     pub(super) fn status_changed(&mut self, function: &FunctionName) {
         self.check_facts(function);
         self.report(ReportEvent::StatusChanged(function));
+        self.wake_waiting_for(function); // each end of a trial changes the status
     }
 
     /// Removes the status files of functions that went away while fnd was not running.
@@ -87,7 +89,7 @@ impl Driver {
 
     /// Writes a function's status file now, or with its next changes if it was just written.
     fn write_status_soon(&mut self, function: &FunctionName) {
-        if self.reporter.status_files.changed(function, self.clock.now().mono) {
+        if self.reporter.status_files.changed(function, self.clock.mono()) {
             self.write_status(function);
         }
     }

@@ -74,6 +74,7 @@ impl Daemon {
 
 impl Driver {
     fn loop_input(&mut self, input: LoopInput) {
+        self.changes += 1;
         match input {
             LoopInput::Frame(incoming) => {
                 // Any frame shows that the spawner works. The supervisor learns that before it handles what the frame
@@ -97,10 +98,7 @@ impl Driver {
                 self.install_due();
                 self.promote_due();
                 self.alerts_due();
-                self.beat_messages();
-                self.ask_for_tls_if_due();
-                let effects = self.watchers.due(self.clock.now().mono);
-                self.carry_out_for_watchers(effects);
+                self.triggers_due();
                 self.measure_due();
             }
             LoopInput::Input(input) => self.input(input),
@@ -187,12 +185,7 @@ impl Driver {
                 if fnd_core::mutants::Mutant::SlotNotTakenBack.is_on() {
                     self.schedules.stored(id, true, self.clock.now().unix_ms);
                 }
-                // The mark of a slot is in the transaction of its invocation: a slot that is not stored is due again
-                // later.
-                self.schedules.stored(id, result.is_ok(), self.clock.now().unix_ms);
-                // The invocation may be over already: its watcher hears of its end after this.
-                self.files_stored(id, result.is_ok());
-                self.nats.stored(self.clock.now(), id, result.is_ok());
+                self.trigger_stored(id, result.is_ok());
                 match result {
                     Ok(()) => self.answer_first(Event::Stored(id)),
                     Err(error) => {
@@ -200,6 +193,10 @@ impl Driver {
                         self.not_stored(id, &error);
                     }
                 }
+            }
+            Acknowledged::MessageIsKnown(id) => {
+                self.nats.has_row(self.clock.now(), id);
+                self.answer_first(Event::StoreFailed(id));
             }
             Acknowledged::Published { number, result } => match result {
                 Ok(shares) => {
@@ -358,7 +355,8 @@ impl Daemon {
             state.catch_up();
         }
         // `status` shows the problems of the start. The first reload reports only those that are new since then.
-        drop(state.functions.report_problems(&state.lifecycle));
+        let dirs = &state.workers.welcome.functions_dirs;
+        state.functions.report_problems(&state.lifecycle, dirs);
     }
 
     /// Reads configuration and functions again; resolves when every difference is applied or refused. The service
@@ -426,7 +424,7 @@ impl Daemon {
         // The place comes before the event: if nothing runs, the event itself ends the drain.
         let drained = self.state.borrow_mut().callers.wait_for_drain();
         self.step(event);
-        self.drains.notify_waiters();
+        self.state.borrow_mut().wake_waiting();
         drained
     }
 }

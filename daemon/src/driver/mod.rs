@@ -139,6 +139,9 @@ pub(crate) struct Driver {
     pub(crate) messages: mpsc::UnboundedSender<DriverMessage>,
     /// Wakes the main loop for another turn.
     pub(crate) changed: Rc<Notify>,
+    /// Grows with each input, decision, action and report. While it stays, a list of functions differs at most in values that are
+    /// measured, and in the numbers of dead letters.
+    pub(crate) changes: u64,
 }
 
 /// The work that handled events have left to do.
@@ -184,8 +187,6 @@ pub struct Daemon {
     pub(crate) changed: Rc<Notify>,
     /// Wakes the task that does work that was put off: [`PendingWork::is_put_off`].
     pub(crate) put_off: Notify,
-    /// fnd begins to drain or to stop; wakes all that wait.
-    pub(crate) drains: Rc<Notify>,
     /// The way in for tasks and threads, which also starts tasks.
     pub(crate) inbox: Inbox,
 }
@@ -219,10 +220,8 @@ impl Driver {
             self.lifecycle.next_due(),
             self.alerts_next_due(),
             self.next_promotion(),
-            self.secrets.next_due(),
-            self.watchers.next_due(),
+            self.triggers_next_due(),
             self.quotas.books.next_due(),
-            self.nats.next_due(),
         ];
         due.into_iter().flatten().min()
     }
@@ -260,7 +259,6 @@ impl Daemon {
                 inbox,
                 changed,
                 put_off: Notify::new(),
-                drains: Rc::default(),
             }
         })
     }

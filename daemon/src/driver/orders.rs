@@ -33,6 +33,7 @@ impl Driver {
         &mut self,
         decide: impl FnOnce(&mut Lifecycle, NodeFacts<'_>, &mut Vec<Order>) -> T,
     ) -> T {
+        self.changes += 1;
         let jobs = self.node.settings.settings.build.jobs;
         let lanes = if self.workers.welcome.is_of_0_1() { 1 } else { jobs };
         let places = FunctionPlaces {
@@ -84,7 +85,7 @@ impl Driver {
             }
             Order::Confirm(request, files) => self.functions.catalog.confirm(request, files),
             Order::Rescan(number) => self.functions.catalog.rescan(number, Rescan::default()),
-            Order::Request(request) => self.workers.request(&request, Vec::new()),
+            Order::Request(request) => self.workers.request(&request),
             Order::Seal(lane, tree) => self.workers.seal(lane, tree),
             Order::Lend(lane, tree) => self.workers.lend(lane, tree),
             Order::Build(lane) => self.start_build(&lane),
@@ -260,8 +261,7 @@ impl Driver {
             .chain([checker()])
             .collect();
         let invocations = self.supervisor.live_invocations().collect();
-        self.workers
-            .request(&Request::Sweep(Sweep { functions, invocations }), Vec::new());
+        self.workers.request(&Request::Sweep(Sweep { functions, invocations }));
         self.prune_trees();
         self.sweep_builds();
     }
@@ -271,7 +271,7 @@ impl Driver {
         if !self.workers.welcome.is_of_0_1() {
             self.trees.changed();
             let keep = self.node.settings.settings.build.keep.as_secs();
-            self.workers.request(&Request::PruneTrees(keep), Vec::new());
+            self.workers.request(&Request::PruneTrees(keep));
         }
     }
 
@@ -402,7 +402,7 @@ impl Driver {
     pub(super) fn measurement_exited(&mut self, exited: &Exited) -> bool {
         let is_one = self.quotas.is_running(exited.worker);
         if is_one {
-            self.workers.request(&Request::Acknowledge(exited.worker), Vec::new());
+            self.workers.request(&Request::Acknowledge(exited.worker));
             let effect = self.quotas.ended(exited, self.clock.now().mono);
             self.measured(exited.worker, effect);
         }

@@ -7,6 +7,7 @@
 use super::Driver;
 use crate::allocator;
 use crate::callers::spin::SpinStep;
+use crate::clock::unix_ms;
 use crate::ledger::{Begun, LedgerCommand};
 use crate::output::{EndedRecords, message};
 use crate::triggers::nats::MessageAttempt;
@@ -16,9 +17,9 @@ use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{Reason, Skip, Trigger};
 use fnd_core::report::ReportEvent;
-use fnd_core::run::{Action, AttemptOrder, Event, Notice, SpawnOrder, Submit};
+use fnd_core::run::{Action, AttemptOrder, Event, Notice, Now, SpawnOrder, Submit};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{AdoptionRecord, Release, Request};
+use fnd_wire::frame::{AdoptionRecord, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 
@@ -102,6 +103,7 @@ impl Driver {
 
     /// Has the supervisor decide what follows from an event. Ends of attempts are kept before anybody is told of them.
     pub(super) fn decide(&mut self, mut event: Event) -> Vec<Action> {
+        self.changes += 1;
         let mut actions = std::mem::take(&mut self.turn.actions);
         // Masking comes first: the supervisor copies these messages into records.
         self.workers.masks.event(&mut event);
@@ -126,6 +128,8 @@ impl Driver {
     }
 
     fn perform(&mut self, action: Action) {
+        // Also here: an action that was put off changes what the parts show, after the decision was counted.
+        self.changes += 1;
         match action {
             Action::Claim(record) => {
                 let id = record.id;
@@ -142,7 +146,7 @@ impl Driver {
                 let mut deadline = None;
                 if let Some(attempt) = &mut order.attempt {
                     self.nats.name_claim(attempt);
-                    deadline = self.attempt_begins(attempt, order.worker, order.lasts);
+                    deadline = self.attempt_begins(self.clock.now(), attempt, (order.worker, order.lasts));
                 }
                 if let Some(deadline) = deadline {
                     order.lasts = Some(deadline.saturating_sub(self.clock.now().mono));
@@ -158,7 +162,8 @@ impl Driver {
             Action::Call(mut order) => {
                 self.nats.name_claim(&mut order.attempt);
                 self.reporter.attempt_begins(&order.attempt);
-                let begun = Begun::by(&order.function, &order.attempt, self.clock.now().unix_ms);
+                let now = self.clock.now();
+                let begun = Begun::by(&order.function, &order.attempt, now.unix_ms);
                 #[cfg(feature = "simulate")]
                 if fnd_core::mutants::Mutant::SlotAfterStart.is_on() {
                     self.turn.follow_up.extend(self.workers.call(&order, None));
@@ -166,7 +171,7 @@ impl Driver {
                 }
                 // The slot is written before the worker gets the call. A kill of fnd between the two hides no attempt.
                 self.records.ledger.begins(begun);
-                let deadline = self.attempt_begins(&order.attempt, order.worker, None);
+                let deadline = self.attempt_begins(now, &order.attempt, (order.worker, None));
                 self.turn.follow_up.extend(self.workers.call(&order, deadline));
                 // The answer often comes within some microseconds, so the main thread may look for it without sleeping.
                 self.spin.message_follows(SpinStep::Answer, self.callers.waiting());
@@ -200,9 +205,7 @@ impl Driver {
                 // Refused: the disk is so far behind that new work must wait. Work that is not durable goes on
                 // unrecorded until its end; the record of its end has more room.
                 if self.records.ledger.submit(LedgerCommand::Store(accepted)).is_err() && durable {
-                    self.schedules.stored(id, false, self.clock.now().unix_ms);
-                    self.files_stored(id, false);
-                    self.nats.stored(self.clock.now(), id, false);
+                    self.trigger_stored(id, false);
                     self.turn.follow_up.push_back(Event::StoreFailed(id));
                     self.not_stored(id, "the disk is too far behind");
                 }
@@ -282,15 +285,8 @@ impl Driver {
                 self.records.store(LedgerCommand::Together(parts));
             }
             Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
-            Action::EnabledChanged(function) => {
-                self.reschedule(&function);
-                self.rewatch(&function);
-                self.set_messages(&function);
-            }
-            Action::Release { function, invocation } => {
-                self.workers
-                    .request(&Request::Release(Release { function, invocation }), Vec::new());
-            }
+            Action::EnabledChanged(function) => self.follow_triggers(&function),
+            Action::Release { function, invocation } => self.workers.release_tmp(Some((function, invocation))),
             Action::Reply(to, answer) => {
                 self.callers.answer(to, answer);
                 self.spin.message_follows(SpinStep::Request, self.callers.waiting());
@@ -382,7 +378,7 @@ impl Driver {
     fn terminate(&mut self, worker: WorkerId) {
         self.workers.is_ending(worker);
         self.keep_reason(worker);
-        self.workers.request(&Request::Term(worker), Vec::new());
+        self.workers.request(&Request::Term(worker));
     }
 
     /// Has the spawner keep why a script is being ended. A handler's worker has no such reason.
@@ -392,14 +388,14 @@ impl Driver {
             // A record that is too large stays as it was.
             if !record.0.is_empty() {
                 let replaced = Request::AdoptionRecord(AdoptionRecord { worker, record });
-                self.workers.request(&replaced, Vec::new());
+                self.workers.request(&replaced);
             }
         }
     }
 
     /// Releases what is kept for the next fnd about a worker that has ended.
     pub(crate) fn forget(&mut self, worker: WorkerId) {
-        self.workers.request(&Request::Acknowledge(worker), Vec::new());
+        self.workers.request(&Request::Acknowledge(worker));
         self.output.release(worker);
         self.follow_ups.outputs.remove(&worker);
     }
@@ -408,7 +404,7 @@ impl Driver {
 impl Driver {
     /// Returns a new id; it contains the present time.
     pub(crate) fn next_id(&mut self) -> InvocationId {
-        self.ids.next(self.clock.now().unix_ms)
+        self.ids.next(unix_ms())
     }
 
     /// Returns a request to run with a new id.
@@ -485,17 +481,16 @@ impl Driver {
     /// Notes in which worker an attempt begins, and for how long it lasts at most. Returns when the worker ends with the lease.
     fn attempt_begins(
         &mut self,
+        now: Now,
         attempt: &AttemptOrder,
-        worker: WorkerId,
-        lasts: Option<Duration>,
+        (worker, lasts): (WorkerId, Option<Duration>),
     ) -> Option<Duration> {
-        let now = self.clock.now();
         let begun = MessageAttempt {
             number: attempt.attempt,
             worker,
             began_ms: now.unix_ms,
             ends_at: lasts.map(|lasts| now.mono.saturating_add(lasts)),
         };
-        self.nats.starts(now, attempt.invocation, begun)
+        self.nats.attempt_begins(now, attempt.invocation, begun)
     }
 }

@@ -8,14 +8,13 @@ use crate::functions::retention_policy::retention;
 use crate::systemd;
 use crate::workers::requests::StoredFiles;
 use fnd_core::lifecycle::release::{NotHeld, ReleaseState, Releases};
-use fnd_core::lifecycle::{
-    AwaitedRelease, CallerNumber, ChangeResult, InstallAnswer, InstallResult, ReleaseChange, ReleaseRequest,
-};
+use fnd_core::lifecycle::{CallerNumber, ChangeResult, InstallAnswer, InstallResult, ReleaseChange, ReleaseRequest};
 use fnd_core::report::ReportEvent;
 use fnd_core::run::Event;
 use fnd_manifest::function::listing::unclaimed as no_function;
 use fnd_wire::frame::Request;
 use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -93,7 +92,7 @@ impl Driver {
         self.step(Event::Removed(function.clone()));
         self.check_alert(function);
         self.catch_up();
-        self.workers.request(&Request::Remove(function.clone()), Vec::new());
+        self.workers.request(&Request::Remove(function.clone()));
         self.rewatch(function);
         self.set_messages(function);
         self.forget_files_of(function.clone());
@@ -124,8 +123,48 @@ impl Driver {
         }
     }
 
+    /// Wakes the callers who wait for versions that are decided by now: new ones, and those of files that were just saved.
+    pub(super) fn wake_waiting(&mut self) {
+        self.wake_tried();
+        self.wake_savers();
+    }
+
+    /// The same after a change of the status of one function: each run has such a change.
+    pub(super) fn wake_waiting_for(&mut self, function: &FunctionName) {
+        if !self.functions.trials.is_empty() && !self.supervisor.is_undecided(function) {
+            self.functions.trials.decided(function);
+        }
+        self.wake_savers();
+    }
+
+    /// Wakes the callers who wait until it is decided whether newer versions can be loaded. While fnd drains, nothing is tried.
+    fn wake_tried(&mut self) {
+        if self.functions.trials.is_empty() {
+            return;
+        }
+        let supervisor = &self.supervisor;
+        let is_tried = |function: &FunctionName| !supervisor.is_draining() && supervisor.is_undecided(function);
+        self.functions.trials.wake(is_tried);
+    }
+
+    /// Waits until it is decided whether the newer versions of these functions can be loaded.
+    pub(crate) fn await_trials(&mut self, functions: BTreeSet<FunctionName>) -> oneshot::Receiver<()> {
+        let decided = self.functions.trials.wait(functions);
+        self.wake_tried();
+        decided
+    }
+
+    /// Returns the functions with a newer version of which nobody knows yet whether it can be loaded.
+    pub(crate) fn undecided(&self) -> BTreeSet<FunctionName> {
+        let names = self.lifecycle.registry.iter().map(|(name, _)| name);
+        names
+            .filter(|name| self.supervisor.is_undecided(name))
+            .cloned()
+            .collect()
+    }
+
     /// Wakes the callers who wait for files that were just saved, and are installed or refused by now.
-    pub(super) fn wake_savers(&mut self) {
+    fn wake_savers(&mut self) {
         if self.functions.saved.is_empty() {
             return;
         }
@@ -141,7 +180,7 @@ impl Driver {
     /// Asks for installations while there is room, and wakes the callers that wait when all installations are over.
     pub(super) fn settle(&mut self) {
         self.ask_for_installs();
-        self.wake_savers();
+        self.wake_waiting();
         // The spawner was not asked, so the request is not done. fnd ends, and its caller learns that.
         if self.workers.is_cut {
             return;
@@ -302,14 +341,6 @@ impl Driver {
         new
     }
 
-    /// Waits for the outcome of a file that was just uploaded.
-    pub(crate) fn await_upload(&mut self, function: &FunctionName) -> oneshot::Receiver<InstallResult> {
-        let (caller, receiver) = self.new_caller();
-        let releases = &mut self.lifecycle.releases;
-        releases.wait(function, AwaitedRelease::Uploaded, caller);
-        receiver
-    }
-
     /// Installs a function again, and its dependencies if they are missing; with `clean` in any case. The receiver gets the
     /// outcome when the function is installed or refused. Returns nothing if there is no function of that name.
     pub(crate) fn build_again(
@@ -362,7 +393,6 @@ impl Driver {
     pub(super) fn version_serves(&mut self, function: &FunctionName, version: Version) {
         self.report(ReportEvent::VersionLoaded(function, version));
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.serves(function, version, out));
-        self.wake_savers(); // its trial is over
         self.ask_for_installs();
         self.follow_serving(function);
         self.follow_late();
@@ -370,7 +400,6 @@ impl Driver {
 
     /// Does what follows when a version of a function gets a share of the calls.
     pub(super) fn canary_serves(&mut self, function: &FunctionName, version: Version) {
-        self.wake_savers();
         self.decide_lifecycle(|lifecycle, node, out| {
             lifecycle.canary_serves(function, version, node.now.unix_ms, out);
         });
@@ -383,7 +412,6 @@ impl Driver {
 
     /// Does what follows when a version on trial could not be loaded.
     pub(super) fn trial_failed(&mut self, function: &FunctionName, version: Version, why: &str) {
-        self.wake_savers();
         self.decide_lifecycle(|lifecycle, _, out| lifecycle.trial_failed(function, version, why, out));
         self.ask_for_installs();
     }
@@ -391,16 +419,13 @@ impl Driver {
     /// Does what follows when a function no longer exists.
     pub(super) fn function_gone(&mut self, function: &FunctionName) {
         self.report(ReportEvent::FunctionRemoved(function));
-        self.wake_savers();
         self.follow_serving(function);
         self.follow_late();
     }
 
-    /// Sets schedules, watchers, quotas and the socket of a function to the version that serves.
+    /// Sets triggers, quotas and the socket of a function to the version that serves.
     fn follow_serving(&mut self, function: &FunctionName) {
-        self.reschedule(function);
-        self.rewatch(function);
-        self.set_messages(function);
+        self.follow_triggers(function);
         self.requota(function);
         self.listen_for(function);
     }

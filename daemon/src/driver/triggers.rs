@@ -35,6 +35,43 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Driver {
+    /// Keeps the triggers of a function in step with it. Called when another version serves, and when the function was enabled,
+    /// disabled or deleted.
+    pub(super) fn follow_triggers(&mut self, function: &FunctionName) {
+        self.reschedule(function);
+        self.rewatch(function);
+        self.set_messages(function);
+    }
+
+    /// Tells the trigger of an invocation whether the invocation is stored.
+    pub(super) fn trigger_stored(&mut self, id: InvocationId, is_stored: bool) {
+        let now = self.clock.now();
+        // The mark of a slot is in the transaction of its invocation: a slot that is not stored is due again later.
+        self.schedules.stored(id, is_stored, now.unix_ms);
+        // The invocation may be over already: its watcher hears of its end after this.
+        self.files_stored(id, is_stored);
+        self.nats.stored(now, id, is_stored);
+    }
+
+    /// Returns when something of a trigger is due next.
+    pub(super) fn triggers_next_due(&self) -> Option<Duration> {
+        let due = [self.secrets.next_due(), self.watchers.next_due(), self.nats.next_due()];
+        due.into_iter().flatten().min()
+    }
+
+    /// Does the things of triggers that are due.
+    pub(super) fn triggers_due(&mut self) {
+        self.beat_messages();
+        self.ask_for_tls_if_due();
+        let effects = self.watchers.due(self.clock.now().mono);
+        self.carry_out_for_watchers(effects);
+    }
+
+    fn files_stored(&mut self, id: InvocationId, is_stored: bool) {
+        let effects = self.watchers.stored(id, is_stored);
+        self.carry_out_for_watchers(effects);
+    }
+
     /// Gives a function the watcher that it needs. Called when another version serves, and when the function was enabled,
     /// disabled or deleted.
     pub(crate) fn rewatch(&mut self, function: &FunctionName) {
@@ -57,7 +94,7 @@ impl Driver {
                 WatcherEffect::Start(function) => self.turn.watchers.push_back(function),
                 WatcherEffect::Kill(worker) => self.workers.kill(worker),
                 WatcherEffect::ReleaseTmp(tmp) => self.workers.release_tmp(Some(tmp)),
-                WatcherEffect::Acknowledge(worker) => self.workers.request(&Request::Acknowledge(worker), Vec::new()),
+                WatcherEffect::Acknowledge(worker) => self.workers.request(&Request::Acknowledge(worker)),
                 WatcherEffect::Store(memory) => self.records.store(LedgerCommand::Files(memory)),
                 WatcherEffect::Submit(offer) => {
                     let function = offer.function.clone();
@@ -75,7 +112,7 @@ impl Driver {
                 WatcherEffect::Retire(function, id) => {
                     // An older spawner ends a launcher only when it was idle for a while.
                     if !self.workers.welcome.is_of_0_1() {
-                        self.workers.request(&Request::Retire(id), Vec::new());
+                        self.workers.request(&Request::Retire(id));
                     }
                     self.step(Event::ViewChanged(function));
                 }
@@ -152,12 +189,6 @@ impl Driver {
     pub(super) fn watcher_said(&mut self, worker: WorkerId, said: Result<FromWatcher, String>) {
         let shown = |problem: &str| message::shown(&self.node.places.state, problem);
         let effects = self.watchers.said(worker, said, shown);
-        self.carry_out_for_watchers(effects);
-    }
-
-    /// Tells a watcher whether the invocation for its files is stored.
-    pub(super) fn files_stored(&mut self, id: InvocationId, is_stored: bool) {
-        let effects = self.watchers.stored(id, is_stored);
         self.carry_out_for_watchers(effects);
     }
 
@@ -304,7 +335,7 @@ impl Driver {
     }
 
     /// Does what is due for messages of NATS.
-    pub(super) fn beat_messages(&mut self) {
+    fn beat_messages(&mut self) {
         let now = self.now_for_lease();
         self.nats.room_may_have_changed();
         if self.nats.next_due().is_some_and(|due| due <= now.mono) {
@@ -319,7 +350,7 @@ impl Driver {
         if !self.nats.takes_new_room() {
             return;
         }
-        let now = self.clock.now().mono;
+        let now = self.clock.mono();
         for function in self.nats.asking() {
             if let Some(room) = self.supervisor.room_for_messages(&function) {
                 let group = self.supervisor.next_group(&function);
@@ -442,7 +473,7 @@ impl Driver {
     }
 
     /// Asks for the files of `[http] tls` if it is time.
-    pub(super) fn ask_for_tls_if_due(&mut self) {
+    fn ask_for_tls_if_due(&mut self) {
         let now = self.clock.now().mono;
         if self.secrets.next_due().is_some_and(|due| due <= now) {
             self.ask_for_tls();

@@ -1,6 +1,5 @@
 //! Samples the values of NATS for a scrape.
 
-use super::sample::flag;
 use crate::metrics::{Labels, Metrics, number};
 use crate::triggers::nats::NatsFigures;
 
@@ -9,7 +8,7 @@ pub(super) fn sample(metrics: &mut Metrics, figures: Option<&NatsFigures>) {
     metrics.sampled.nats.forget_functions();
     let is_connected = figures.is_some_and(|figures| figures.connected);
     let round_trip = figures.and_then(|figures| figures.round_trip).unwrap_or_default();
-    metrics.sampled.nats.connected.set(flag(is_connected));
+    metrics.sampled.nats.connected.set(f64::from(is_connected));
     metrics.sampled.nats.round_trip.set(round_trip.as_secs_f64());
     for figures in figures.into_iter().flat_map(|figures| &figures.functions) {
         let own = Labels(Some(metrics.label(&figures.function)), None);

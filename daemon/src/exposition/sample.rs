@@ -71,11 +71,6 @@ fn keep_routes(metrics: &mut Metrics, state: &mut Driver) {
     );
 }
 
-/// Returns a yes or no as a gauge's value.
-pub(super) fn flag(is: bool) -> f64 {
-    f64::from(u8::from(is))
-}
-
 /// Returns a count of objects in memory as a gauge's value.
 fn count(count: usize) -> f64 {
     number(count as u64)
@@ -97,8 +92,8 @@ fn sample_node(metrics: &mut Metrics, state: &Driver, walk: &SampleWalk) {
     }
     let health = state.records.ledger.health();
     let up = state.workers.connection.is_some() && !state.supervisor.is_spawner_silent();
-    sampled.spawner_up.set(flag(up));
-    sampled.history_failing.set(flag(health.failing.is_some()));
+    sampled.spawner_up.set(f64::from(up));
+    sampled.history_failing.set(f64::from(health.failing.is_some()));
     let store = |counter: &Counter, count| counter.inner().store(count, std::sync::atomic::Ordering::Relaxed);
     store(&sampled.history_lost, health.lost);
     store(&sampled.history_failed, health.failed);
@@ -192,7 +187,10 @@ fn sample_function(metrics: &mut Metrics, state: &Driver, walk: &mut SampleWalk,
         let polls = last.attempt.reason == Reason::ExecuteAgain && last.attempt.next_attempt_ms.is_some();
         let ended_badly = last.attempt.reason.final_state().is_failure() && !polls;
         let has_failed = view.up_since_ms.is_none() && ended_badly;
-        sampled.last_run_failed.get_or_create(&own).inc_by(flag(has_failed));
+        sampled
+            .last_run_failed
+            .get_or_create(&own)
+            .inc_by(f64::from(has_failed));
     }
     if view.workers > 0
         && let Some(bytes) = usage::memory_now(&state.workers.welcome.memory, &view.name.file_form())

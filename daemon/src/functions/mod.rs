@@ -12,6 +12,7 @@
 //! - `retention_policy`: how much history and output are kept
 //! - `saved`: the callers who wait until a function serves its files as they are on the disk
 //! - `settling`: the callers who wait until everything that a scan saw is installed or refused
+//! - `trials`: the callers who wait until it is decided whether newer versions can be loaded
 
 pub(crate) mod api_sockets;
 pub(crate) mod authors;
@@ -23,6 +24,7 @@ pub(crate) mod reported;
 pub(crate) mod retention_policy;
 pub(crate) mod saved;
 mod settling;
+pub(crate) mod trials;
 
 use crate::functions::catalog::{Catalog, Unclaimed};
 use crate::functions::directories::Unread;
@@ -32,6 +34,7 @@ use crate::uploads::under_way::Uploading;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use tokio::sync::oneshot;
 
 /// The functions directories, and the callers who wait for the files in them.
@@ -52,12 +55,14 @@ pub(crate) struct Functions {
     pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
     /// The callers who wait until a function serves its files as they are on the disk.
     pub(crate) saved: saved::SavedFiles,
+    /// The callers who wait until it is decided whether newer versions can be loaded.
+    pub(crate) trials: trials::TrialCallers,
     /// The users who have disabled functions. Whether one is disabled, the supervisor says.
     pub(crate) disabled: BTreeMap<FunctionName, DisabledBy>,
     /// Whether the service manager waits for the end of a reload.
     pub(crate) reloading: bool,
     /// The problems of functions that the last reload, or the first scan, found.
-    reported: reported::Problems,
+    reported: Option<Rc<reported::Problems>>,
 }
 
 impl Functions {
@@ -73,9 +78,10 @@ impl Functions {
             unread: Unread::default(),
             settling: Vec::new(),
             saved: saved::SavedFiles::default(),
+            trials: trials::TrialCallers::default(),
             disabled,
             reloading: false,
-            reported: reported::Problems::default(),
+            reported: None,
         }
     }
 }

@@ -50,7 +50,7 @@ impl Functions {
         };
         let is_held = |candidate: &SourceFiles| {
             let (directory, _) = place(candidate, roots);
-            // A directory with `function.toml` is what the warning asks for.
+            // The warning asks for a `function.toml`, and a function in the form of a directory has one.
             !candidate.directory_form && (found.contains_key(&directory) || is_marked(&directory))
         };
         let functions = registry.iter();

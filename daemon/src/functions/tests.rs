@@ -1,4 +1,3 @@
-use super::reported::versions_now;
 use super::*;
 use crate::functions::catalog::{CatalogPaths, WalkRules};
 use fnd_core::access::Author;
@@ -6,7 +5,8 @@ use fnd_core::lifecycle::versions::Versions;
 use fnd_core::lifecycle::{InstallAnswer, Lifecycle, NodeFacts, SourceFiles};
 use fnd_core::run::Now;
 use fnd_wire::frame::{Problem, Refused};
-use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::{FunctionName, Version};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -113,18 +113,49 @@ async fn a_function_whose_file_changes_too_often_counts_as_deleted_only_after_an
 #[tokio::test]
 async fn a_problem_is_in_the_report_of_one_reload() {
     let (mut functions, mut lifecycle, _dir) = functions();
-    let before = versions_now(&lifecycle);
+    let before = functions.before_reload(&lifecycle);
     ask(&mut lifecycle);
     refuse(&mut lifecycle);
-    let report = functions.report(&lifecycle, &before);
+    let none = BTreeSet::new;
+    let report = functions.report(&lifecycle, &[], (&before, none()));
     assert_eq!(
         (report.diagnostics.len(), report.still_invalid.len()),
         (1, 0),
         "{report:?}"
     );
-    let report = functions.report(&lifecycle, &before);
+    let report = functions.report(&lifecycle, &[], (&before, none()));
     assert_eq!((report.diagnostics.len(), report.still_invalid), (0, vec![name()]));
-    let before = versions_now(&lifecycle);
+    let before = functions.before_reload(&lifecycle);
     lifecycle.removed(&[name()], &mut Vec::new());
-    assert_eq!(functions.report(&lifecycle, &before).removed, [name()]);
+    assert_eq!(functions.report(&lifecycle, &[], (&before, none())).removed, [name()]);
+}
+
+#[tokio::test]
+async fn a_version_counts_as_applied_when_it_serves() {
+    let (mut functions, mut lifecycle, _dir) = functions();
+    ask(&mut lifecycle);
+    refuse(&mut lifecycle);
+    functions.report_problems(&lifecycle, &[]);
+    let before = functions.before_reload(&lifecycle);
+    let report = functions.report(&lifecycle, &[], (&before, BTreeSet::from([name()])));
+    assert_eq!((report.applied, report.trying), (vec![], vec![name()]));
+    lifecycle.serves(&name(), Version([1; 32]), &mut Vec::new());
+    let report = functions.report(&lifecycle, &[], (&before, BTreeSet::new()));
+    assert_eq!((report.applied, report.trying), (vec![name()], vec![]));
+}
+
+#[tokio::test]
+async fn each_of_two_reloads_at_once_reports_what_is_wrong() {
+    let (mut functions, mut lifecycle, _dir) = functions();
+    functions.report_problems(&lifecycle, &[]);
+    let both = [(), ()].map(|()| functions.before_reload(&lifecycle));
+    ask(&mut lifecycle);
+    refuse(&mut lifecycle);
+    for before in &both {
+        let report = functions.report(&lifecycle, &[], (before, BTreeSet::new()));
+        assert_eq!((report.diagnostics.len(), report.still_invalid), (1, vec![]));
+    }
+    let before = functions.before_reload(&lifecycle);
+    let report = functions.report(&lifecycle, &[], (&before, BTreeSet::new()));
+    assert_eq!((report.diagnostics.len(), report.still_invalid), (0, vec![name()]));
 }

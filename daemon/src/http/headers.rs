@@ -1,7 +1,7 @@
 //! Headers that pass between a caller and a function: which headers of the caller the function gets, and which headers
 //! it may set.
 
-use super::request::short;
+use super::query::short;
 use super::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_core::records::Response;
@@ -99,10 +99,12 @@ fn named(headers: &HeaderMap) -> Vec<String> {
     names.collect()
 }
 
-/// Returns the values of a header, joined by commas like a single one (RFC 9110, section 5.3); nothing if the header is
-/// absent.
+/// Returns the values of a header, whose name is in lower case, joined by commas like a single one (RFC 9110, section 5.3);
+/// nothing if the header is absent.
 pub(crate) fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
-    let values: Vec<String> = headers.get_all(name).iter().map(text).collect();
+    // A look-up would parse and hash the name, which takes longer than to compare it with the few names that are there.
+    let of_name = headers.iter().filter(|(other, _)| other.as_str() == name);
+    let values: Vec<String> = of_name.map(|(_, value)| text(value)).collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
@@ -196,6 +198,14 @@ mod tests {
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect();
         assert_eq!(given, expected);
+    }
+
+    #[test]
+    fn values_of_a_header_are_joined_in_their_order() {
+        let headers = map(&[("b3", b"1"), ("tracestate", b"a=1"), ("b3", b"2")]);
+        assert_eq!(joined(&headers, "b3").as_deref(), Some("1,2"));
+        assert_eq!(joined(&headers, "tracestate").as_deref(), Some("a=1"));
+        assert_eq!(joined(&headers, "traceparent"), None);
     }
 
     #[test]

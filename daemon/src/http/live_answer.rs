@@ -4,18 +4,16 @@
 //! slowly does not hold up the worker: the bytes wait here, at most `limits.result` of them, and count against the memory budget.
 //! When the result is complete, the bytes that the caller has not taken are taken from it, like those of any other answer.
 
-use super::body::{Body, BodyProgress};
+use super::held_body::{BodyProgress, HeldBody};
 use crate::buffers::{Buffers, Permit, UNCOUNTED};
 use bytes::{Bytes, BytesMut};
 use fnd_core::records::{Response, RunResult};
 use fnd_wire::ids::Attempt;
-use hyper::body::{Body as _, Frame};
 use std::cell::RefCell;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use tokio::task::JoinSet;
 
 /// Most bytes of a piece: a caller that does not read holds only a few of them that nothing counts.
@@ -44,7 +42,7 @@ struct LiveState {
     /// Bytes of the result that the caller has, its head included.
     taken: usize,
     /// The bytes of the complete result that the caller has not taken.
-    rest: Option<io::Result<Body>>,
+    rest: Option<io::Result<HeldBody>>,
     /// Counts what HTTP/2 takes of the rest.
     progress: Option<BodyProgress>,
     waker: Option<Waker>,
@@ -118,25 +116,6 @@ impl LiveAnswer {
         .await
     }
 
-    /// Returns the next piece; without one, the rest of the result, or why there is none.
-    fn poll_piece(&self, cx: &Context<'_>) -> Poll<io::Result<LivePiece>> {
-        let mut state = self.state.borrow_mut();
-        // Also where there is a piece: HTTP/2 may not ask for the next one, and has to begin to count once the rest is there.
-        state.waker = Some(cx.waker().clone());
-        let size = state.pending.len().min(PIECE);
-        if size > 0 {
-            return Poll::Ready(Ok(LivePiece::Bytes(state.take(size))));
-        }
-        match state.rest.take() {
-            Some(rest) => Poll::Ready(rest.map(|rest| LivePiece::Rest(Box::new(rest)))),
-            None if state.phase == LivePhase::Broken => {
-                let why = "the function failed in the middle of its answer";
-                Poll::Ready(Err(io::Error::other(why)))
-            }
-            None => Poll::Pending,
-        }
-    }
-
     /// Waits for the end of the run, with the attempt that has made its result. Then the bytes that the caller has not taken get their
     /// place in memory or on the disk, whether the caller reads or not.
     async fn settle(self: Rc<Self>, end: impl Future<Output = Option<(Attempt, RunResult)>>) {
@@ -163,12 +142,6 @@ impl LiveAnswer {
         state.rest = Some(rest);
         state.wake();
     }
-}
-
-/// The next bytes for the caller.
-enum LivePiece {
-    Bytes(Bytes),
-    Rest(Box<Body>),
 }
 
 /// The side of a stream at which the bytes of one attempt come. Dropped before the result is complete, it breaks the answer off.
@@ -232,8 +205,6 @@ impl Drop for LiveWriter {
 /// The body of an answer whose bytes come from a stream, and its last ones from the result.
 pub(crate) struct LiveBody {
     answer: Rc<LiveAnswer>,
-    /// The rest of the result, once its bytes come from there.
-    rest: Option<Box<Body>>,
     is_broken: bool,
     /// Waits for the end of the run. Dropping it reports that the caller has left.
     _settling: JoinSet<()>,
@@ -258,7 +229,6 @@ impl LiveBody {
         settling.spawn_local(Rc::clone(&answer).settle(end));
         Self {
             answer,
-            rest: None,
             is_broken: false,
             _settling: settling,
         }
@@ -270,41 +240,51 @@ impl LiveBody {
     }
 
     /// Returns the next bytes; an error breaks the connection off, so that its reader does not take the answer for complete.
-    pub(super) fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         if self.is_broken {
             return Poll::Ready(None);
         }
-        if let Some(rest) = &mut self.rest {
-            return Pin::new(&mut **rest).poll_frame(cx);
+        let mut state = self.answer.state.borrow_mut();
+        // Also where there is a piece: HTTP/2 may not ask for the next one, and has to begin to count once the rest is there.
+        state.waker = Some(cx.waker().clone());
+        let size = state.pending.len().min(PIECE);
+        if size > 0 {
+            return Poll::Ready(Some(Ok(state.take(size))));
         }
-        match ready!(self.answer.poll_piece(cx)) {
-            Ok(LivePiece::Bytes(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
-            Ok(LivePiece::Rest(rest)) => Pin::new(&mut **self.rest.insert(rest)).poll_frame(cx),
-            Err(error) => {
-                self.is_broken = true;
-                Poll::Ready(Some(Err(error)))
+        let error = match state.rest.take() {
+            Some(Ok(mut rest)) => {
+                let piece = rest.poll_piece(cx);
+                state.rest = Some(Ok(rest));
+                return piece;
             }
-        }
+            Some(Err(error)) => error,
+            None if state.phase == LivePhase::Broken => {
+                io::Error::other("the function failed in the middle of its answer")
+            }
+            None => return Poll::Pending,
+        };
+        self.is_broken = true;
+        Poll::Ready(Some(Err(error)))
     }
 }
 
 impl Drop for LiveBody {
     fn drop(&mut self) {
-        self.answer.state.borrow_mut().turn_to(LivePhase::Broken);
+        let mut state = self.answer.state.borrow_mut();
+        state.turn_to(LivePhase::Broken);
+        // Others hold the stream too, and nobody reads the rest any more.
+        state.rest = None;
     }
 }
 
 /// Returns the bytes of a result that the caller has not taken, counted against the budget.
-async fn counted(result: RunResult, taken: usize, buffers: &Arc<Buffers>) -> io::Result<Body> {
+async fn counted(result: RunResult, taken: usize, buffers: &Arc<Buffers>) -> io::Result<HeldBody> {
     let mut rest = result.data.slice(taken.min(result.data.len())..);
     if rest.len() <= UNCOUNTED {
         // A view of a few bytes would keep the memory of the whole result.
         rest = Bytes::copy_from_slice(&rest);
     }
-    let mut body = match result.kept {
-        Some(_) => Body::secret(rest),
-        None => Body::whole(rest),
-    };
+    let mut body = HeldBody::new(rest, result.kept.is_some());
     body.count(buffers).await?;
     Ok(body)
 }
@@ -312,6 +292,7 @@ async fn counted(result: RunResult, taken: usize, buffers: &Arc<Buffers>) -> io:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::body::Body;
     use futures_util::FutureExt as _;
     use http_body_util::BodyExt as _;
     use std::future::{pending, ready};

@@ -22,8 +22,7 @@
 //! - `framing`: refuses messages that hyper accepts although two programs can see their beginning or end in different
 //!   places
 //! - `headers`: headers that pass between a caller and a function
-//! - `http2`: one connection of HTTP/2
-//! - `spooled_body`: an answer that stays on the disk until its caller reads it
+//! - `held_body`: a body that fnd holds until its caller reads it, in memory or on the disk
 //! - `limits`: limits for the callers of every server; `Limits` are those that each server chooses
 //! - `connection_io`: the bytes of one connection
 //! - `live_answer`: a result that comes as a stream, on its way to the caller that waits for it
@@ -42,7 +41,7 @@ mod connection_io;
 pub mod connections;
 mod framing;
 pub(crate) mod headers;
-mod http2;
+mod held_body;
 pub mod limits;
 pub mod listen;
 pub(crate) mod live_answer;
@@ -51,7 +50,6 @@ pub(crate) mod query;
 pub(crate) mod request;
 pub(crate) mod response;
 pub(crate) mod server;
-mod spooled_body;
 pub(crate) mod stream;
 pub mod streaming_body;
 pub mod tunnel;

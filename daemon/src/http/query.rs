@@ -1,6 +1,5 @@
 //! The parameters of a request, and the forms of their values.
 
-use super::request::short;
 use super::response::{Refusal, refuse};
 use fnd_core::api::problem::Code;
 use fnd_wire::ids::FunctionName;
@@ -152,6 +151,14 @@ pub(crate) fn decode(text: &str) -> Option<String> {
         return None;
     }
     percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
+}
+
+/// Returns a text of the request for use in a message: at most 80 characters, without control characters.
+pub(crate) fn short(text: &str) -> String {
+    text.chars()
+        .take(80)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect()
 }
 
 #[cfg(test)]

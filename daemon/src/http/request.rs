@@ -9,7 +9,7 @@ use fnd_core::data::Data;
 use fnd_wire::units::print_size;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{EXPECT, HeaderMap, HeaderValue};
+use hyper::header::{EXPECT, HeaderMap, HeaderName, HeaderValue};
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -67,11 +67,11 @@ impl IncomingRequest {
         Query::parse(self.parts.uri.query().unwrap_or_default(), known)
     }
 
-    /// Returns a header as text, without spaces around it.
+    /// Returns a header as text, without spaces around it. A name as text would be parsed at each call.
     ///
     /// # Errors
     /// [`Code::BadRequest`] if it occurs more than once or is not ASCII.
-    pub(crate) fn header(&self, name: &'static str) -> Result<Option<&str>, Refusal> {
+    pub(crate) fn header(&self, name: &HeaderName) -> Result<Option<&str>, Refusal> {
         let mut values = self.parts.headers.get_all(name).iter();
         let Some(value) = values.next() else {
             return Ok(None);
@@ -265,12 +265,4 @@ pub(crate) async fn discard(body: &Unread, pace: Pace) {
             return;
         }
     }
-}
-
-/// Returns a text of the request for use in a message: at most 80 characters, without control characters.
-pub(crate) fn short(text: &str) -> String {
-    text.chars()
-        .take(80)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
 }

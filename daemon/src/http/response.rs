@@ -20,6 +20,9 @@ use std::time::Duration;
 /// the way to another thread and back 50.
 const ITEMS_HERE: usize = 100;
 
+/// Bytes that are reserved for each item of a longer list: a function has about 900. A text that outgrows its room is copied.
+const ITEM_BYTES: usize = 1 << 10;
+
 /// An answer to send.
 pub(crate) type Answered = Response<Body>;
 
@@ -130,6 +133,18 @@ pub(crate) fn with_tag(mut answer: Answered, version: &dyn Display) -> Answered 
     answer
 }
 
+/// Returns an answer with a weak tag in `ETag`.
+pub(crate) fn with_weak_tag(mut answer: Answered, tag: &str) -> Answered {
+    answer.headers_mut().insert(ETAG, header(&format!("W/\"{tag}\"")));
+    answer
+}
+
+/// Returns the answer to a caller that has the present state already: the weak tag of the state, and no body.
+pub(crate) fn not_modified(tag: &str) -> Answered {
+    let answer = Response::new(Body::whole(Bytes::new()));
+    with_weak_tag(with_status(answer, StatusCode::NOT_MODIFIED), tag)
+}
+
 /// Returns a value as JSON.
 ///
 /// # Errors
@@ -150,7 +165,11 @@ pub(crate) async fn long_json<T: Serialize + Send + 'static>(items: usize, list:
     if items <= ITEMS_HERE {
         return json(&list);
     }
-    let written = tokio::task::spawn_blocking(move || serde_json::to_vec(&list)).await;
+    let write = move || {
+        let mut text: Vec<u8> = Vec::with_capacity(items.saturating_mul(ITEM_BYTES));
+        serde_json::to_writer(&mut text, &list).map(|()| text)
+    };
+    let written = tokio::task::spawn_blocking(write).await;
     match written.map(|written| written.map(|bytes| whole("application/json", bytes))) {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) => Err(internal("answer in JSON", &error)),
@@ -166,11 +185,7 @@ pub(crate) fn result(result: Option<&RunResult>) -> Answered {
     // The data is shared: a copy would occupy memory again until the caller has read it.
     let bytes = result.data.clone();
     let mut answer = whole("application/octet-stream", Bytes::new());
-    *answer.body_mut() = if result.kept.is_some() {
-        Body::secret(bytes)
-    } else {
-        Body::whole(bytes)
-    };
+    *answer.body_mut() = Body::held(bytes, result.kept.is_some());
     // A media type that cannot be sent is left out; a warning names it when the function has just answered.
     if let Ok(media_type) = HeaderValue::from_str(result.media_type()) {
         answer.headers_mut().insert(CONTENT_TYPE, media_type);

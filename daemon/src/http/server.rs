@@ -1,16 +1,20 @@
 //! The accept loop, and the life of one connection: HTTP/1.1 within limits, until the server is stopped. After a TLS
-//! handshake the client may have chosen HTTP/2 (`http2.rs`).
+//! handshake the client may have chosen HTTP/2 (`server/http2.rs`).
 //!
 //! ```text
 //! accepted ─▶ admitted by the service ─▶ request ─▶ answer ─▶ request ─▶ ... ─▶ closed
 //!                │                                     by its end, the client, a limit, the stop
 //!                └─▶ refused: 503 if it can be written at once, closed
 //! ```
+//!
+//! Files:
+//! - `http2`: one connection of HTTP/2
+
+mod http2;
 
 use super::connection_io::{ConnectionSocket, Io};
 use super::connections::HttpConnection;
 use super::framing::WrongFraming;
-use super::http2;
 use super::limits::{HttpLimits, LAST_WORDS, READ_MAX};
 use super::listen::Listeners;
 use super::listen::socket::AcceptedConnection;
@@ -69,7 +73,7 @@ const ACCEPTED_PER_TURN: u32 = 16;
 
 /// The treatment of requests, which changes only in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum RequestPhase {
+enum RequestPhase {
     Serving,
     /// Each answer is the last one of its connection.
     Stopping,
@@ -152,18 +156,18 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
 }
 
 /// Waits until the server is in a phase, or gone.
-pub(super) async fn reached(phase: &mut watch::Receiver<RequestPhase>, awaited: RequestPhase) {
+async fn reached(phase: &mut watch::Receiver<RequestPhase>, awaited: RequestPhase) {
     // The return value borrows the channel's value: if it were kept while a connection ends, it would block the next
     // change.
     drop(phase.wait_for(|phase| *phase >= awaited).await);
 }
 
 /// A connection, its caller and its place.
-pub(super) struct Life<S: HttpService> {
-    pub(super) service: Rc<S>,
-    pub(super) caller: S::Caller,
-    pub(super) place: Rc<HttpConnection>,
-    pub(super) limits: HttpLimits,
+struct Life<S: HttpService> {
+    service: Rc<S>,
+    caller: S::Caller,
+    place: Rc<HttpConnection>,
+    limits: HttpLimits,
     /// Whether the next answer is the last one.
     is_last: Cell<bool>,
     ending: Rc<ServerEnding>,
@@ -193,11 +197,7 @@ impl ServerEnding {
 }
 
 impl<S: HttpService> Life<S> {
-    pub(super) async fn answer(
-        &self,
-        line: &ConnectionSocket,
-        mut request: Request<Incoming>,
-    ) -> Result<Answered, Infallible> {
+    async fn answer(&self, line: &ConnectionSocket, mut request: Request<Incoming>) -> Result<Answered, Infallible> {
         let busy = self.place.busy();
         let is_head = request.method() == Method::HEAD;
         name_host(&mut request);
@@ -338,7 +338,7 @@ async fn connection<S: HttpService>(
 /// request has had its time.
 ///
 /// One timer serves the whole connection: when it ends, it is set to the time that is up next by then.
-pub(super) async fn time_is_up(line: &ConnectionSocket, place: &HttpConnection, limits: &HttpLimits) {
+async fn time_is_up(line: &ConnectionSocket, place: &HttpConnection, limits: &HttpLimits) {
     let opened = Instant::now();
     let mut next = opened + limits.silence;
     let mut written = opened;

@@ -1,6 +1,6 @@
 //! Answers that come in pieces: lines of output, changes of functions.
 
-use super::body::Body;
+use super::body::{Body, Chunks};
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
 use super::response::Answered;
 use fnd_core::api::stream::StreamEvent;
@@ -12,20 +12,6 @@ use std::fmt::Debug;
 use std::task::{Context, Poll, ready};
 use tokio::sync::mpsc;
 use tokio::time::Interval;
-
-/// A body in pieces.
-pub(super) trait Chunks: Debug {
-    /// Returns the next piece; nothing after the last one.
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>>;
-    /// Returns whether it is known that no piece follows.
-    fn is_over(&self) -> bool {
-        false
-    }
-    /// Returns whether the body continues until its reader leaves.
-    fn is_endless(&self) -> bool {
-        false
-    }
-}
 
 /// The format of streamed lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,21 +67,16 @@ pub(crate) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
 /// Returns an answer that sends a file as it comes. If reading it breaks off, the body is shorter than announced, which
 /// the client notices.
 pub(crate) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receiver<Vec<u8>>) -> Answered {
-    let mut response = Response::new(Body::stream(File { bytes }));
+    let mut response = Response::new(Body::stream(bytes));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CONTENT_LENGTH, size.into());
     response
 }
 
-#[derive(Debug)]
-struct File {
-    bytes: mpsc::Receiver<Vec<u8>>,
-}
-
-impl Chunks for File {
+impl Chunks for mpsc::Receiver<Vec<u8>> {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
-        self.bytes.poll_recv(cx)
+        self.poll_recv(cx)
     }
 }
 

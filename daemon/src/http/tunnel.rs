@@ -1,7 +1,6 @@
 //! A connection that speaks another protocol from its first answer on (`101 Switching Protocols`), for example
 //! WebSocket: its bytes pass between the caller and the program until one of them ends.
 
-use super::connection_io::Io;
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -11,7 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadBuf, copy, split};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy, split};
 use tokio::sync::oneshot;
 
 /// Which side ended such a connection.
@@ -59,7 +58,7 @@ impl Tunnel {
     }
 
     /// Passes bytes until either side ends. `read` is what the caller has sent behind its request.
-    pub(super) async fn run(self, caller: Io, read: Bytes) {
+    pub(super) async fn run(self, caller: impl AsyncRead + AsyncWrite, read: Bytes) {
         let Self {
             program,
             end,

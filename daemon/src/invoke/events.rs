@@ -3,7 +3,8 @@
 use super::payload::trace;
 use super::refusal::rejected;
 use crate::backend::{Backend, EventOrigin, NewEvent, NotPublished};
-use crate::http::request::{IncomingRequest, bytes_of, short};
+use crate::http::query::short;
+use crate::http::request::{IncomingRequest, bytes_of};
 use crate::http::response::{Answered, Refusal, internal, json, refuse, refuse_for_now, with_status};
 use crate::metrics::EventOutcome;
 use crate::triggers::nats::PublishFailed;

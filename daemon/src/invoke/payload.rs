@@ -15,6 +15,7 @@ use fnd_core::trace::Trace;
 use fnd_core::triggers::lambda;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use hyper::header::CONTENT_TYPE;
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(crate) fn of_headers(
     function: FunctionName,
     trigger: Trigger,
 ) -> Result<Submit, Refusal> {
-    let content_type = request.header("content-type")?.filter(|text| !text.is_empty());
+    let content_type = request.header(&CONTENT_TYPE)?.filter(|text| !text.is_empty());
     let mut submit = Submit::new(InvocationId(0), function, trigger);
     submit.payload.content_type = content_type.map(Arc::from);
     submit.payload.trace = trace(request);

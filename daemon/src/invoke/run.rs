@@ -118,7 +118,8 @@ where
     // This is the last step before the submission. So a request that was refused earlier may come again with its signature.
     run.signature.use_up().await?;
     let answer = if is_event {
-        match submit_event(backend, submit).await? {
+        // Boxed, because each call is moved with the largest future that it may wait for.
+        match Box::pin(submit_event(backend, submit)).await? {
             ControlFlow::Continue(answer) => answer,
             ControlFlow::Break(streamed) => return Ok(streamed),
         }

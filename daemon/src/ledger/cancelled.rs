@@ -43,7 +43,7 @@ pub(super) fn all(db: &Connection) -> Result<Vec<InvocationId>> {
 
 /// Reads the invocations whose keys come after a key, oldest first, at most `most`.
 fn after(db: &Connection, last: &str, most: usize) -> Result<Vec<InvocationId>> {
-    let sql = "SELECT key FROM meta WHERE key GLOB 'cancelled *' AND key > ?1 ORDER BY key LIMIT ?2";
+    let sql = "SELECT key FROM meta WHERE key GLOB 'cancelled *' AND key > ?1 ORDER BY key LIMIT +?2";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let keys: Vec<String> = database::all(db, sql, params![last, most], |row| row.get(0))?;
     let id = |key: &String| InvocationId::parse(key.strip_prefix(PREFIX)?);

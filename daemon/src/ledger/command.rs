@@ -269,6 +269,8 @@ pub enum Acknowledged {
         /// Why it is not on disk; `Ok` if it is.
         result: Result<(), Arc<str>>,
     },
+    /// Nothing of this invocation is stored, because another one has its message.
+    MessageIsKnown(InvocationId),
     /// The shares of events.
     Published {
         number: u64,

@@ -1,6 +1,6 @@
 //! Stores the shares of events in one transaction, and remembers the events.
 
-use super::query::{LedgerReader, QueryError};
+use super::reader::{LedgerReader, QueryError};
 use super::rows::int;
 use super::store::{json, store};
 use super::store_error::StoreError;
@@ -41,7 +41,7 @@ pub(super) fn publish(
         known.push(delivered);
     }
     let sql =
-        "DELETE FROM event WHERE key IN (SELECT key FROM event WHERE accepted_ms < ?1 ORDER BY accepted_ms LIMIT ?2)";
+        "DELETE FROM event WHERE key IN (SELECT key FROM event WHERE accepted_ms < ?1 ORDER BY accepted_ms LIMIT +?2)";
     let forgets = FORGET_EACH.saturating_mul(shares.events.len());
     execute(db, sql, params![int(since_ms), forgets])?;
     earlier.insert(shares.number, known);

@@ -1,6 +1,6 @@
 //! Stores which contents of watched files are handled, and reads them for the watchers.
 
-use super::query::{LedgerReader, QueryError};
+use super::reader::{LedgerReader, QueryError};
 use super::rows::{self, blob, int};
 use super::store_error::StoreError;
 use crate::database::{self, execute};
@@ -165,7 +165,7 @@ fn known_files(
 ) -> rusqlite::Result<KnownFiles> {
     let sql = "SELECT file.inode, path, device, size, modified_ns, changed_ns, hash, after, state
         FROM file LEFT JOIN invocation ON invocation.id = after
-        WHERE file.function = ?1 AND directory = ?2 AND inode >= ?3 ORDER BY inode LIMIT ?4";
+        WHERE file.function = ?1 AND directory = ?2 AND inode >= ?3 ORDER BY inode LIMIT +?4";
     let mut page = KnownFiles::default();
     let read = |row: &Row<'_>| {
         let number = |column| row.get::<_, i64>(column).map(i64::cast_unsigned);

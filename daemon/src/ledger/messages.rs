@@ -18,26 +18,45 @@ use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, Row, params};
 use std::sync::Arc;
 
+/// Messages whose end the server does not know yet: the condition of the partial index `message_open`.
+const OPEN: &str = "(step = 'open' OR step = 'accepted' OR step = 'ending')";
+
 /// The columns that [`known`] reads, in this order.
 pub(super) const KNOWN: &str = "message.invocation, message.function, message.key, stream, created_ns, sequence, consumer, ack, \
     revision, step, received_ms, begun";
 
 /// Stores the message of an accepted invocation, in its transaction: after a crash this node either has the message, or the server
-/// delivers it again.
-pub(super) fn store_mark(db: &Connection, accepted: &Accepted, mark: &MessageMark) -> Result<(), StoreError> {
-    // A message that another node has taken over may come back to this node.
+/// delivers it again. Returns whether the invocation has it: that is not so if another invocation of the function has it. This is no
+/// error, since an error would undo the transaction, and whoever sends a message twice could make fnd write all others twice.
+pub(super) fn store_mark(db: &Connection, accepted: &Accepted, mark: &MessageMark) -> rusqlite::Result<bool> {
+    // A retry may bring a message that is stored already.
+    if insert(db, accepted, mark)? > 0 || tells_end(db, accepted.id)?.is_some() {
+        return Ok(true);
+    }
+    // A message that another node has taken over may come back to this node. Few do, so only a refusal is a reason to look for one.
     let sql = "DELETE FROM message WHERE function = ?1 AND key = ?2 AND step = 'superseded'";
-    execute(db, sql, params![accepted.function.as_str(), mark.key])?;
+    Ok(execute(db, sql, params![accepted.function.as_str(), mark.key])? > 0 && insert(db, accepted, mark)? > 0)
+}
+
+/// Stores that other nodes have begun so many attempts of a new invocation. How the last of them ended is not known: if fnd is killed
+/// now, the next fnd finds an attempt that was lost.
+pub(super) fn store_begun(db: &Connection, id: InvocationId, begun: u32) -> rusqlite::Result<()> {
+    if begun > 0 {
+        let sql = "UPDATE invocation SET state = 'running', attempts = ?2 WHERE id = ?1 AND state = 'queued' AND attempts = 0";
+        execute(db, sql, params![blob(id), begun])?;
+    }
+    Ok(())
+}
+
+fn insert(db: &Connection, accepted: &Accepted, mark: &MessageMark) -> rusqlite::Result<usize> {
     let step = match mark.is_accepted {
         true => LocalStep::Accepted,
         false => LocalStep::Open,
     };
-    // A retry may bring a message that is stored already. Another invocation of the same message is refused.
     let sql =
         "INSERT INTO message (invocation, function, key, stream, created_ns, sequence, consumer, ack, revision, step,
             received_ms, begun)
-        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?12, ?10, ?11
-        WHERE NOT EXISTS (SELECT 1 FROM message WHERE invocation = ?1)";
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?12, ?10, ?11) ON CONFLICT DO NOTHING";
     db.prepare_cached(sql)?.execute(params![
         blob(accepted.id),
         accepted.function.as_str(),
@@ -51,19 +70,7 @@ pub(super) fn store_mark(db: &Connection, accepted: &Accepted, mark: &MessageMar
         int(mark.received_ms),
         mark.begun,
         step.as_str(),
-    ])?;
-    if mark.begun > 0 {
-        // How the last of them ended is not known: if fnd is killed now, the next fnd finds an attempt that was lost.
-        let sql = "UPDATE invocation SET state = 'running', attempts = ?2 WHERE id = ?1 AND state = 'queued' AND attempts = 0";
-        execute(db, sql, params![blob(accepted.id), mark.begun])?;
-    }
-    Ok(())
-}
-
-/// Says whether the message of an invocation is stored.
-pub(super) fn is_stored(db: &Connection, id: InvocationId) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM message WHERE invocation = ?1)";
-    db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
+    ])
 }
 
 /// Stores a change of what is remembered.
@@ -83,7 +90,7 @@ pub(super) fn store(db: &Connection, memory: &MessageMemory) -> Result<(), Store
         }
         MessageMemory::Forget { before_ms } => {
             let sql = "DELETE FROM message WHERE invocation IN (SELECT invocation FROM message
-                WHERE received_ms < ?1 AND step IN ('closed', 'superseded') ORDER BY received_ms LIMIT ?2)";
+                WHERE received_ms < ?1 AND step IN ('closed', 'superseded') ORDER BY received_ms LIMIT +?2)";
             execute(db, sql, params![int(*before_ms), FORGOTTEN_AT_ONCE])?;
         }
     }
@@ -97,10 +104,10 @@ pub(super) fn ends(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
     execute(db, sql, [blob(id)]).map(drop)
 }
 
-/// Says whether the end of an ended invocation is to be told to the server.
-pub(super) fn is_ending(db: &Connection, id: InvocationId) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM message WHERE invocation = ?1 AND step IN ('ending', 'accepted'))";
-    db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
+/// Says whether the end of an invocation is to be told to the server, if it has one; nothing if no message of it is stored.
+pub(super) fn tells_end(db: &Connection, id: InvocationId) -> rusqlite::Result<Option<bool>> {
+    let sql = "SELECT step IN ('ending', 'accepted') FROM message WHERE invocation = ?1";
+    database::first(db, sql, [blob(id)], |row| row.get(0))
 }
 
 /// Deletes an invocation of which nothing has begun here, with its payload and its message.
@@ -159,24 +166,21 @@ pub(super) fn mark(db: &Connection, id: InvocationId) -> rusqlite::Result<Option
 /// Corrects what a damaged ledger may have left: a message without its invocation is delivered again, and the end of one that has
 /// ended is told.
 pub(super) fn tidy(db: &Connection) -> rusqlite::Result<()> {
-    // The list of steps is that of the index, which is not used for another one.
-    db.execute(
-        "DELETE FROM message WHERE step IN ('open', 'accepted', 'ending') AND step = 'open'
-        AND NOT EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation)",
-        [],
-    )?;
-    db.execute(
-        "UPDATE message SET step = 'ending' WHERE step IN ('open', 'accepted', 'ending') AND step = 'open'
-        AND EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation AND ended_ms IS NOT NULL)",
-        [],
-    )
-    .map(drop)
+    let without = format!(
+        "DELETE FROM message WHERE {OPEN} AND step = 'open'
+        AND NOT EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation)"
+    );
+    db.execute(&without, [])?;
+    let ended = format!(
+        "UPDATE message SET step = 'ending' WHERE {OPEN} AND step = 'open'
+        AND EXISTS (SELECT 1 FROM invocation WHERE id = message.invocation AND ended_ms IS NOT NULL)"
+    );
+    db.execute(&ended, []).map(drop)
 }
 
 /// Reads the messages whose end the server does not know yet, oldest first.
 pub(super) fn open(db: &Connection) -> rusqlite::Result<Vec<KnownMessage>> {
-    let condition = "step IN ('open', 'accepted', 'ending') ORDER BY message.invocation";
-    select(db, condition, [])
+    select(db, &format!("{OPEN} ORDER BY message.invocation"), [])
 }
 
 /// Reads the messages for which a condition holds.

@@ -6,59 +6,42 @@
 //! [`examine`] open the database. Neither thread makes decisions: the records of the supervisor are stored as they are.
 //!
 //! Files:
-//! - `age`: the time that decides which records are too old
-//! - `audited`: the runs that the audit lists
+//! - `apply`: which statements store which command
 //! - `cancelled`: the invocations whose end somebody has asked for
 //! - `command`: the commands that the writer stores, and its reports
-//! - `damage`: replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under
-//!   another name
-//! - `dead`: queries for dead letters, and the copy of the whole ledger
 //! - `events`: stores the shares of events in one transaction, and remembers the events
-//! - `examine`: checks a whole ledger for `fndctl verify` and `fndctl backup --verify`; for `--repair` it also
-//!   confirms notices and sets a damaged ledger aside
 //! - `files`: which contents of watched files are handled
-//! - `forget`: the statements that forget records, in steps of a few milliseconds, so that new work never waits long
 //! - `in_flight`: the table of attempts that have begun and that the database may not know yet
-//! - `list`: lists of invocations, newest first
 //! - `messages`: which messages of NATS this node has, and how far it has come with each
 //! - `meta`: the table of single values, each by its key
 //! - `notices`: notices about a ledger that was set aside
-//! - `query`: queries of the history
 //! - `queue`: the bounded queue in front of the writer
+//! - `reader`: queries of the history
 //! - `restore`: reads the state that a starting daemon needs
-//! - `retention`: how much history is kept
 //! - `room`: says whether the disk has room for the history, how much of the database is in use, and which records
 //!   may be forgotten to make room
 //! - `rows`: conversion of rows to records
-//! - `salvage`: copies the readable rows of a damaged database into a new one, and reports whether any row that must
-//!   not be lost is missing
+//! - `salvage`: damaged ledgers: rescues their rows, replaces their files, and checks a whole ledger
 //! - `schema`: the tables of the ledger, and the code that opens a database so that no data is lost or misread
-//! - `store`: the statements that store commands
+//! - `store`: the statements that store invocations and attempts
 //! - `store_error`: why a command could not be stored
 //! - `sweeper`: decides which records to check so that no more history is kept than `Retention` allows by age, count
 //!   and bytes
 //! - `unwritable`: a start with a ledger that can be read but not written, usually because the disk is full
 //! - `writer`: the writer thread owns the writing connection
 
-mod age;
-mod audited;
+mod apply;
 mod cancelled;
 mod command;
-mod damage;
-mod dead;
 mod events;
-pub mod examine;
 mod files;
-mod forget;
 mod in_flight;
-mod list;
 mod messages;
 mod meta;
 mod notices;
-mod query;
 mod queue;
+mod reader;
 mod restore;
-mod retention;
 pub(crate) mod room;
 mod rows;
 mod salvage;
@@ -73,19 +56,21 @@ mod writer;
 mod tests;
 
 pub use command::{Acknowledged, DisabledBy, Figures, Forgetting, LedgerCommand, WriterHealth};
-pub use dead::{DeadPage, copy};
 pub use files::KnownFiles;
 pub use in_flight::Begun;
 #[cfg(fuzzing)]
 pub(crate) use in_flight::fuzzing;
 #[cfg(any(test, feature = "simulate"))]
-pub(crate) use query::LedgerQuery;
-pub(crate) use query::{HistoryThread, WAITING_MAX};
-pub use query::{LedgerReader, PAGE_MAX, QueryError, RecordPage, ResultOf, StoredInvocation, WholeInvocation};
+pub(crate) use reader::LedgerQuery;
+pub use reader::{
+    DeadPage, LedgerReader, PAGE_MAX, QueryError, RecordPage, ResultOf, StoredInvocation, WholeInvocation, copy,
+};
+pub(crate) use reader::{HistoryThread, WAITING_MAX};
 pub use restore::{LastRun, StoredSchedules, Unfollowed};
-pub use retention::{KeepOf, LimitsOf, Retention};
 
+pub use salvage::examine;
 pub use schema::VERSION;
+pub use sweeper::{KeepOf, LimitsOf, Retention};
 pub use writer::LedgerWriter;
 pub(crate) use writer::{CommitRule, LedgerThread};
 
@@ -98,6 +83,7 @@ use fnd_wire::ids::{FunctionName, InvocationId, Version};
 use fnd_wire::units::print_size;
 use in_flight::Earlier;
 use rusqlite::{ErrorCode, Transaction};
+use salvage::damage;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::OwnedFd;

@@ -1,8 +1,8 @@
 //! The bounded queue in front of the writer.
 
+use super::Retention;
 use super::command::{Figures, LedgerCommand, WriterHealth};
 use super::notices::Notices;
-use super::retention::Retention;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Says whether the disk has room for the history, how much of the database is in use, and which records may be
 //! forgotten to make room.
 
-use super::forget::KeepBounds;
+use super::sweeper::forget::KeepBounds;
 use crate::free_space::FreeSpace;
 use rusqlite::Connection;
 use std::path::Path;
@@ -52,11 +52,11 @@ pub(super) struct Pages {
 
 impl Pages {
     pub(super) fn of(db: &Connection) -> rusqlite::Result<Self> {
-        let read = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+        let read = |sql: &str| db.prepare_cached(sql)?.query_row([], |row| row.get(0));
         Ok(Self {
-            size: read("page_size")?,
-            all: read("page_count")?,
-            free: read("freelist_count")?,
+            size: read("PRAGMA page_size")?,
+            all: read("PRAGMA page_count")?,
+            free: read("PRAGMA freelist_count")?,
         })
     }
 

@@ -16,9 +16,13 @@ use std::sync::Arc;
 /// it.
 pub(super) const INLINE_MAX: usize = 64 << 10;
 
-/// Conditions of partial indexes. SQLite uses such an index only if a statement has the same condition.
-pub(super) const UNFINISHED: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
+/// Conditions of partial indexes. SQLite uses such an index only if a statement has the same condition. None has a list of three or
+/// more words: SQLite makes a temporary table of such a list, twice for each row that it changes.
+pub(super) const UNFINISHED: &str = "(state = 'queued' OR state = 'running' OR state = 'waiting' OR state = 'polling')";
 pub(super) const FAILED: &str = "state IN ('failed', 'interrupted')";
+
+/// What the index `unfinished` has in place of [`UNFINISHED`] in a ledger of 0.1.0 that is not migrated yet.
+pub(super) const UNFINISHED_OF_0_1_0: &str = "state IN ('queued', 'running', 'waiting', 'polling')";
 
 /// Invocations that functions have called, and the id of the one that called: the partial index `children`.
 pub(super) const CALLED: &str = "trigger = 'function'";

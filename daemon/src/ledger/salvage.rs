@@ -12,12 +12,18 @@
 //! files.
 //!
 //! Files:
+//! - `damage`: replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under
+//!   another name
+//! - `examine`: checks a whole ledger for `fndctl verify` and `fndctl backup --verify`; for `--repair` it also
+//!   confirms notices and sets a damaged ledger aside
 //! - `graft`: copies a database whose beginning is damaged, and gives the copy the first page and the schema of a new
 //!   database
 
+pub(super) mod damage;
+pub mod examine;
 mod graft;
 
-use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED};
+use super::rows::{self, ATTEMPT, FAILED, RECORD, UNFINISHED, UNFINISHED_OF_0_1_0};
 use super::{OpenError, messages, restore, schema};
 use crate::database::table::{Copier, DatabaseTable, Read};
 use crate::database::{self, Copies, LostCommits, linked};
@@ -254,8 +260,10 @@ fn fill(from: &Connection, to: &Connection) -> rusqlite::Result<Salvaged> {
     }
     let invocations = Copier::new(&INVOCATION, from, to)?;
     if partial.contains(INVOCATION.name) {
-        // The indexes list rows that cannot be reached by key.
-        invocations.by_index("unfinished", &format!("WHERE {UNFINISHED}"))?;
+        // The indexes list rows that cannot be reached by key. SQLite uses each by its own condition only.
+        for condition in [UNFINISHED, UNFINISHED_OF_0_1_0] {
+            invocations.by_index("unfinished", &format!("WHERE {condition}"))?;
+        }
         invocations.by_index("dead", "WHERE dead = 1")?;
         invocations.by_index("failed", &format!("WHERE {FAILED}"))?;
         invocations.by_index("by_function", "")?;

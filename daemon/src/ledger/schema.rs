@@ -4,14 +4,14 @@
 //! `unfinished`). Every attempt has a row in `attempt`: this gives one shape to read, for one more insert on the
 //! ledger's thread.
 
-use super::rows::UNFINISHED;
+use super::rows::{UNFINISHED, UNFINISHED_OF_0_1_0};
 use super::{OpenError, meta};
 use crate::database::{self, BUSY, LogPages, keep_log_on_close};
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
 /// The schema that this program writes. A newer one is refused and not changed.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// The schema of release 0.1.0, which is migrated. All other ones below [`VERSION`] were in no release, and are refused: development
 /// versions wrote the same number with different tables.
@@ -93,7 +93,8 @@ const TABLES: &str = "
         caller_verb TEXT
     ) WITHOUT ROWID, STRICT;
     CREATE INDEX by_function ON invocation (function, id);
-    CREATE INDEX unfinished ON invocation (id) WHERE state IN ('queued', 'running', 'waiting', 'polling');
+    CREATE INDEX unfinished ON invocation (id)
+        WHERE (state = 'queued' OR state = 'running' OR state = 'waiting' OR state = 'polling');
     CREATE TABLE attempt (
         invocation BLOB NOT NULL,
         n INTEGER NOT NULL,
@@ -231,7 +232,7 @@ const NEW_TABLES: &str = "
         begun INTEGER NOT NULL
     ) WITHOUT ROWID, STRICT;
     CREATE UNIQUE INDEX message_key ON message (function, key);
-    CREATE INDEX message_open ON message (invocation) WHERE step IN ('open', 'accepted', 'ending');
+    CREATE INDEX message_open ON message (invocation) WHERE (step = 'open' OR step = 'accepted' OR step = 'ending');
     CREATE INDEX message_by_time ON message (received_ms);
     -- The runs that the audit lists.
     CREATE INDEX audited ON invocation (id) WHERE caller_uid IS NOT NULL;
@@ -333,12 +334,25 @@ pub(super) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     match schema_version(&transaction)? {
         // `check` lets no other version but this one and that of 0.1.0 come here.
         Some(found) if found == VERSION.to_string() => return transaction.commit(),
-        Some(_) => transaction.execute_batch(NEW_COLUMNS)?,
+        Some(_) => {
+            transaction.execute_batch(NEW_COLUMNS)?;
+            renew_condition(&transaction)?;
+        }
         None => transaction.execute_batch(TABLES)?,
     }
     transaction.execute_batch(NEW_TABLES)?;
     meta::set(&transaction, "schema", &VERSION.to_string())?;
     transaction.commit()
+}
+
+/// Gives the index of unfinished work in a ledger of 0.1.0 the condition that it has now. The old one says the same, so the index stays
+/// as it is, at its page.
+fn renew_condition(db: &Connection) -> rusqlite::Result<()> {
+    let renewed = format!("CREATE INDEX unfinished ON invocation (id) WHERE {UNFINISHED}");
+    db.pragma_update(None, "writable_schema", "on")?;
+    db.execute("UPDATE sqlite_schema SET sql = ?1 WHERE name = 'unfinished'", [renewed])?;
+    // The schema is read again: this connection still has the old condition.
+    db.pragma_update(None, "writable_schema", "reset")
 }
 
 /// Returns whether a database has the schema of this program.
@@ -406,7 +420,11 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     // Does not compare indexes with tables, which would be slow; `finds_what_waits` does that for the indexes of queued
     // work.
     check_pages(path, db, "quick_check")?;
-    finds_what_waits(path, db)
+    let unfinished = match number {
+        Some(RELEASED) => UNFINISHED_OF_0_1_0,
+        _ => UNFINISHED,
+    };
+    finds_what_waits(path, db, unfinished)
 }
 
 /// Has SQLite check a database by one of its pragmas.
@@ -418,22 +436,23 @@ pub(super) fn check_pages(path: &Path, db: &Connection, pragma: &str) -> Result<
     }
 }
 
-/// Queued work is found by one index, and its payload by another. Work that they do not list would be lost silently.
-fn finds_what_waits(path: &Path, db: &Connection) -> Result<(), OpenError> {
+/// Queued work is found by one index, and its payload by another. Work that they do not list would be lost silently. `unfinished` is the
+/// condition of the first index.
+fn finds_what_waits(path: &Path, db: &Connection, unfinished: &str) -> Result<(), OpenError> {
     let count = |sql: &str| {
         db.query_row(sql, [], |row| row.get::<_, u64>(0))
             .map_err(|source| OpenError::of(path, source))
     };
     // The `+` keeps SQLite from using the partial index for the condition; `NOT INDEXED` does not prevent that.
     let waiting = "SELECT count(*) FROM invocation WHERE";
-    let there = count(&format!("{waiting} +{UNFINISHED}"))?;
-    let found = count(&format!("{waiting} {UNFINISHED}"))?;
+    let there = count(&format!("{waiting} +({unfinished})"))?;
+    let found = count(&format!("{waiting} {unfinished}"))?;
     let payloads = count(&format!(
         "SELECT count(*) FROM body WHERE +kind = 'payload'
-        AND +invocation IN (SELECT id FROM invocation WHERE {UNFINISHED})"
+        AND +invocation IN (SELECT id FROM invocation WHERE {unfinished})"
     ))?;
     let found_payloads = count(&format!(
-        "{waiting} {UNFINISHED} AND EXISTS (SELECT 1 FROM body WHERE invocation = id AND kind = 'payload')"
+        "{waiting} {unfinished} AND EXISTS (SELECT 1 FROM body WHERE invocation = id AND kind = 'payload')"
     ))?;
     if (there, payloads) != (found, found_payloads) {
         let what = format!(

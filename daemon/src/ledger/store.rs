@@ -1,8 +1,6 @@
-//! The statements that store commands. Each command is idempotent: storing it twice gives the same rows as storing it
-//! once.
+//! The statements that store invocations and attempts. Each is idempotent: storing a record twice gives the same rows as
+//! storing it once.
 
-use super::command::{self, LedgerCommand};
-use super::events::{self, Earlier};
 use super::rows::{INLINE_MAX, blob, int};
 use super::store_error::StoreError;
 use super::{cancelled, files, messages};
@@ -14,157 +12,9 @@ use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
 use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, LastSlot, RunResult};
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId};
-use rusqlite::{Connection, ToSql, params};
+use rusqlite::{Connection, params};
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
-
-/// The counts that the invocations of a transaction add to their functions, and the last attempts of these: stored once
-/// for each function.
-#[derive(Default)]
-pub(super) struct LedgerCounts<'a>(BTreeMap<&'a FunctionName, Count<'a>>);
-
-#[derive(Default)]
-struct Count<'a> {
-    runs: u32,
-    failures: u32,
-    last: Option<&'a AttemptRecord>,
-}
-
-impl<'a> LedgerCounts<'a> {
-    fn of(&mut self, function: &'a FunctionName) -> &mut Count<'a> {
-        self.0.entry(function).or_default()
-    }
-
-    /// Counts an invocation that has ended.
-    fn ended(&mut self, record: &'a InvocationRecord) {
-        let count = self.of(&record.function);
-        count.runs += 1;
-        count.failures += u32::from(record.state.is_failure());
-    }
-
-    /// Stores the counts inside the caller's transaction.
-    pub(super) fn store(self, db: &Connection) -> Result<(), StoreError> {
-        let sql =
-            "INSERT INTO function (name, runs, failures, last_invocation, last_attempt) VALUES (?1, ?2, ?3, ?4, ?5)
-            ON CONFLICT (name) DO UPDATE SET runs = runs + excluded.runs, failures = failures + excluded.failures,
-                last_invocation = ifnull(excluded.last_invocation, last_invocation),
-                last_attempt = ifnull(excluded.last_attempt, last_attempt)";
-        for (function, Count { runs, failures, last }) in self.0 {
-            let (id, attempt) = last.map(|last| (blob(last.invocation), last.attempt.0)).unzip();
-            execute(db, sql, params![function.as_str(), runs, failures, id, attempt])?;
-        }
-        Ok(())
-    }
-}
-
-/// Stores a command inside the caller's transaction. `is_new` says that no row of its invocation is stored yet.
-pub(super) fn apply<'a>(
-    db: &Connection,
-    (command, is_new): (&'a LedgerCommand, bool),
-    counts: &mut LedgerCounts<'a>,
-    earlier: &mut Earlier,
-) -> Result<(), StoreError> {
-    match command {
-        LedgerCommand::Store(accepted) => store(db, accepted)?,
-        LedgerCommand::MakeDurable { id, dead_letter } => {
-            // A row without a key has no payload: its acceptance was not stored.
-            let sql = "UPDATE invocation SET durable = 1, dead = ?2 WHERE id = ?1 AND key IS NOT NULL";
-            let dead = (!dead_letter).then_some(0);
-            execute(db, sql, params![blob(*id), dead])?;
-        }
-        LedgerCommand::Publish { shares, since_ms } => events::publish(db, shares, *since_ms, earlier)?,
-        LedgerCommand::Claim(record) => {
-            // An end that is stored stays the end.
-            let sql =
-                "UPDATE invocation SET state = ?2, attempts = ?3, polls = ?4, started_ms = ?5, next_attempt_ms = NULL
-                WHERE id = ?1 AND ended_ms IS NULL";
-            let started_ms = record.started_ms.map(int);
-            let state = record.state.as_str();
-            let claimed = params![blob(record.id), state, record.attempts, record.polls, started_ms];
-            execute(db, sql, claimed)?;
-        }
-        LedgerCommand::Record(attempt, record) => {
-            // An earlier attempt may have stored a result.
-            update(db, record, is_new && record.attempts <= 1)?;
-            if command::is_end_of_message(record) {
-                messages::ends(db, record.id)?;
-            }
-            // A retry may bring an attempt that is stored already. It counts once.
-            if record_attempt(db, attempt)? {
-                counts.of(&attempt.function).last = Some(attempt);
-                if record.has_run() {
-                    counts.ended(record);
-                }
-            }
-        }
-        LedgerCommand::Update(record) => {
-            // Without an attempt that ends with it, the row says whether the end is new.
-            if record.has_run() && !has_ended(db, record.id)? {
-                counts.ended(record);
-            }
-            if command::is_end_of_message(record) {
-                messages::ends(db, record.id)?;
-            }
-            update(db, record, false)?;
-        }
-        LedgerCommand::DiscardDeadLetter(id) => discard_dead_letter(db, *id)?,
-        LedgerCommand::StoreEnabled { function, disabled } => {
-            let sql = "INSERT INTO function (name, enabled, disabled_uid, disabled_ms) VALUES (?1, ?2, ?3, ?4)
-                ON CONFLICT (name) DO UPDATE SET enabled = excluded.enabled,
-                disabled_uid = excluded.disabled_uid, disabled_ms = excluded.disabled_ms";
-            let (uid, since_ms) = (disabled.map(|by| by.uid), disabled.map(|by| int(by.since_ms)));
-            execute(db, sql, params![function.as_str(), disabled.is_none(), uid, since_ms])?;
-        }
-        LedgerCommand::StoreMarks(marks) => store_marks(db, marks)?,
-        LedgerCommand::Files(memory) => files::store(db, memory)?,
-        LedgerCommand::Messages(memory) => messages::store(db, memory)?,
-        LedgerCommand::Withdraw(id) => messages::withdraw(db, *id)?,
-        LedgerCommand::Supersede { id, node } => messages::supersede(db, *id, node)?,
-        LedgerCommand::StorePaused { function, paused } => {
-            set(db, ["function", "name", "paused"], function.as_str(), paused)?;
-        }
-        LedgerCommand::StoreVersions { function, installed } => {
-            let bytes = installed.iter().flat_map(|version| version.0).collect::<Vec<u8>>();
-            set(db, ["versions", "function", "installed"], function.as_str(), &bytes)?;
-        }
-        LedgerCommand::StoreReleases { function, releases } => {
-            let place = ["release", "function", "releases"];
-            set_or_remove(db, place, function.as_str(), releases.as_deref())?;
-        }
-        LedgerCommand::Together(parts) | LedgerCommand::Change { parts, .. } => parts
-            .iter()
-            // `false` is always right: at most it deletes bodies that are not there.
-            .try_for_each(|part| apply(db, (part, false), counts, earlier))?,
-        LedgerCommand::Cancel(id) => cancelled::store(db, *id)?,
-        LedgerCommand::FollowLater(id) => follow_later(db, *id)?,
-        LedgerCommand::Followed(id) => {
-            execute(db, "DELETE FROM unfollowed WHERE invocation = ?1", [blob(*id)])?;
-        }
-        LedgerCommand::HookFailed(id) => hook_failed(db, *id)?,
-        LedgerCommand::StoreAlert { about, health } => {
-            set_or_remove(db, ["alert", "about", "health"], about, health.as_deref())?;
-        }
-    }
-    Ok(())
-}
-
-/// Sets a column in the row of a name, which is made if it is not there: table, column of the name, column of the value.
-fn set(db: &Connection, [table, key, column]: [&str; 3], name: &str, value: &dyn ToSql) -> rusqlite::Result<()> {
-    let sql = format!(
-        "INSERT INTO {table} ({key}, {column}) VALUES (?1, ?2) ON CONFLICT ({key}) DO UPDATE SET {column} = excluded.{column}"
-    );
-    execute(db, &sql, params![name, value]).map(drop)
-}
-
-/// Like [`set`]; without a value the row is removed.
-fn set_or_remove(db: &Connection, place: [&str; 3], name: &str, value: Option<&str>) -> rusqlite::Result<()> {
-    let [table, key, _] = place;
-    match value {
-        Some(value) => set(db, place, name, &value),
-        None => execute(db, &format!("DELETE FROM {table} WHERE {key} = ?1"), [name]).map(drop),
-    }
-}
 
 /// Stores that what follows the end of an invocation is still to be found out.
 pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
@@ -174,11 +24,16 @@ pub(super) fn follow_later(db: &Connection, id: InvocationId) -> rusqlite::Resul
 }
 
 /// Marks the invocation whose hook has failed.
-fn hook_failed(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
+pub(super) fn hook_failed(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
     execute(db, "UPDATE invocation SET hook = 'failed' WHERE id = ?1", [blob(id)]).map(drop)
 }
 
 pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
+    if let Some(mark) = &accepted.message
+        && !messages::store_mark(db, accepted, mark)?
+    {
+        return Ok(()); // nothing of it is stored, as its acknowledgement says
+    }
     let id = blob(accepted.id);
     // The row may be there already, made of a slot of `in-flight`. Then only a missing cause and caller are added.
     let sql = "INSERT INTO invocation (id, function, trigger, state, durable, accepted_ms, attempts, polls, message,
@@ -244,7 +99,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
     // In the same transaction: after a crash the files are either handled, or they are offered again.
     files::store_marks(db, &accepted.function, &accepted.files, Some(accepted.id))?;
     if let Some(mark) = &accepted.message {
-        messages::store_mark(db, accepted, mark)?;
+        messages::store_begun(db, accepted.id, mark.begun)?;
         if accepted.skipped.is_some() {
             messages::ends(db, accepted.id)?;
         }
@@ -259,7 +114,7 @@ pub(super) fn is_durable(db: &Connection, id: InvocationId) -> rusqlite::Result<
 }
 
 /// Replaces the marks of a function's schedules.
-fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
+pub(super) fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
     let sql = "DELETE FROM schedule WHERE function = ?1";
     execute(db, sql, [marks.function.as_str()])?;
     marks
@@ -325,7 +180,7 @@ static STORE_DEAD: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Stores the state of an invocation, also if the invocation was never stored, such as one skipped on arrival.
-fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
+pub(super) fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
     let sql: &str = match record.ends_as_dead_letter() {
         true => &STORE_DEAD,
         false => STORE_STATE,
@@ -380,7 +235,7 @@ fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<()
     Ok(())
 }
 
-fn has_ended(db: &Connection, id: InvocationId) -> Result<bool, StoreError> {
+pub(super) fn has_ended(db: &Connection, id: InvocationId) -> Result<bool, StoreError> {
     let sql = "SELECT EXISTS (SELECT 1 FROM invocation WHERE id = ?1 AND ended_ms IS NOT NULL)";
     Ok(db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))?)
 }
@@ -400,7 +255,7 @@ pub(super) fn json(value: &impl Serialize) -> String {
 }
 
 /// Removes an invocation from the dead letters, if it is one.
-fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
+pub(super) fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
     // The value 0 stays: it says that the invocation never becomes a dead letter.
     let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
     execute(db, sql, [blob(id)])?;
@@ -418,7 +273,7 @@ fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusql
 }
 
 /// Stores an attempt; returns whether it was not stored before.
-fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<bool, StoreError> {
+pub(super) fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<bool, StoreError> {
     let sql = "INSERT INTO attempt (invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason,
             message, exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes,
             stderr_bytes, dropped_bytes, next_attempt_ms, cold, scope_worker)

@@ -3,25 +3,32 @@
 //! The writer's thread calls [`Sweeper::step`] while no caller waits for it. Each step is short: see `forget`.
 //!
 //! Files:
+//! - `age`: the time that decides which records are too old
 //! - `expiries`: when the next records become too old, for short age limits
+//! - `forget`: the statements that forget records, in steps of a few milliseconds, so that new work never waits long
 //! - `jobs`: the jobs of the sweeper
+//! - `retention`: how much history is kept
 //! - `rounds`: plans the rounds that forget
 //! - `space`: makes room in the database and returns free pages to the disk
 
+mod age;
 mod expiries;
+pub(super) mod forget;
 mod jobs;
+mod retention;
 mod rounds;
 mod space;
 
-use super::age::Age;
+pub use retention::{KeepOf, LimitsOf, Retention};
+
 use super::command::{Figures, Forgetting};
-use super::forget::Round;
-use super::retention::Retention;
 use super::room::{self, Pages};
 use crate::database;
+use age::Age;
 use expiries::{Expiries, SHORT};
 use fnd_core::run::Now;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use forget::Round;
 use jobs::SweepJob;
 use rounds::GatheredRounds;
 use rusqlite::Connection;
@@ -64,6 +71,8 @@ pub(super) struct Sweeper {
     retention: Retention,
     clock: SweepClock,
     age: Age,
+    /// The pages of the database at the last commit of the writer, until the next step.
+    pub(super) pages: Option<Pages>,
     /// When the clock was read last, and when the whole history was checked last.
     clock_seen: Duration,
     all_seen: Duration,
@@ -117,6 +126,7 @@ impl Sweeper {
         let mut sweeper = Self {
             retention,
             age: Age::of(db, now.unix_ms)?,
+            pages: None,
             clock,
             clock_seen: now.mono,
             all_seen: now.mono,
@@ -285,6 +295,8 @@ impl Sweeper {
     /// forget.
     pub(super) fn try_step(&mut self, db: &Connection, low: bool) -> rusqlite::Result<bool> {
         let Now { mono: now, unix_ms } = (self.clock)();
+        // A step that forgets changes them.
+        let committed = self.pages.take();
         // The pass begins when there is work: by its age the sweeper sees that it is late.
         if !self.has_jobs() {
             self.pass_began = now;
@@ -312,7 +324,10 @@ impl Sweeper {
             }
             return Ok(true);
         }
-        let pages = Pages::of(db)?;
+        let pages = match committed {
+            Some(pages) => pages,
+            None => Pages::of(db)?,
+        };
         if pages.used() > self.retention.keep_bytes {
             return self.make_room(db, Room::Bytes, pages);
         }

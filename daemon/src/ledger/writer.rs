@@ -148,15 +148,21 @@ impl LedgerThread {
             self.write(&all)
         };
         match outcome {
-            Ok(WrittenRecords { refused, earlier, log }) => {
+            Ok(WrittenRecords {
+                refused,
+                found,
+                pages,
+                log,
+            }) => {
                 self.failing = None;
+                self.sweeper.pages = pages;
                 if makes_up || all.iter().any(changes_figures) {
                     self.count();
                 }
                 // Update the health first: a caller that is acknowledged may ask for it at once.
                 self.queue.done(None);
                 self.queue.lock().health.lost += refused;
-                self.settle(&all, &Ok(earlier));
+                self.settle(&all, &Ok(found));
                 // The callers have their answers. Copying the log and forgetting take milliseconds, so they come
                 // after that.
                 self.checkpoint(log);
@@ -236,6 +242,10 @@ impl LedgerThread {
 
     /// Forgets records that are not kept, while no caller waits for other work.
     fn sweep(&mut self, last: bool) {
+        // Most rounds of a busy writer end here.
+        if last || !self.queue.leaves_time() {
+            return;
+        }
         let low = super::room::is_low(&self.db);
         let mut swept = false;
         // If a power cut brings forgotten records back, they are forgotten again, so no sync is needed.
@@ -243,11 +253,7 @@ impl LedgerThread {
             self.full_sync = false;
         }
         // A stop, a new retention and new work each end the loop within one step.
-        while self.queue.leaves_time()
-            && !last
-            && self.present.wrong_or_short().is_none()
-            && self.sweeper.step(&self.db, low)
-        {
+        while self.queue.leaves_time() && self.present.wrong_or_short().is_none() && self.sweeper.step(&self.db, low) {
             swept = true;
             self.checkpoint(None);
         }

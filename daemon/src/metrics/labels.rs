@@ -70,7 +70,7 @@ impl<M> Cached<M> {
 
 /// Returns the series of a function; a new function gets its own while there is room.
 pub(super) fn series<'a>(
-    functions: &'a mut HashMap<FunctionName, Series>,
+    functions: &'a mut BTreeMap<FunctionName, Series>,
     other: &'a mut Series,
     function: &FunctionName,
 ) -> &'a mut Series {

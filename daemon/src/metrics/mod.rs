@@ -72,7 +72,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -94,7 +94,8 @@ pub(crate) fn method(of_request: Option<&str>) -> &'static str {
 
 type MetricCounts = Family<Labels, Counter>;
 type Sums = Family<Labels, Counter<f64, AtomicU64>>;
-type LabelValues = Family<Labels, Gauge<f64, AtomicU64>>;
+type SampleValue = Gauge<f64, AtomicU64>;
+type LabelValues = Family<Labels, SampleValue>;
 type DurationMetrics = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// The labels of a request to the public listener.
@@ -104,7 +105,7 @@ type RequestLabels = Vec<(&'static str, String)>;
 pub(crate) struct Metrics {
     pub(crate) registry: Arc<Registry>,
     /// Functions with series of their own.
-    functions: HashMap<FunctionName, Series>,
+    functions: BTreeMap<FunctionName, Series>,
     other: Series,
     /// Whether the series of all other functions have begun.
     other_known: bool,

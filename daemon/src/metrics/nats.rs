@@ -1,8 +1,7 @@
 //! The values of NATS, which are read for each scrape.
 
 use super::registering::MetricRegistry;
-use super::sampled::SampleValue;
-use super::{LabelValues, MetricCounts};
+use super::{LabelValues, MetricCounts, SampleValue};
 
 /// The connection, and by function what this node has of its messages.
 pub(crate) struct NatsMetrics {

@@ -49,7 +49,7 @@ impl Metrics {
         let durations = DurationMetrics::new_with_constructor(|| Histogram::new(BUCKETS));
         let durations = r.durations("function_duration", "How long attempts took", durations);
         let metrics = Self {
-            functions: HashMap::new(),
+            functions: BTreeMap::new(),
             other: Series::new(OTHER),
             other_known: false,
             calls: r.plain("function_calls", "Invocations that ran and are over"),

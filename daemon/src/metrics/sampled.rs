@@ -2,14 +2,11 @@
 
 use super::nats::NatsMetrics;
 use super::registering::MetricRegistry;
-use super::{LabelValues, MetricCounts, Metrics};
+use super::{LabelValues, MetricCounts, Metrics, SampleValue};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use std::sync::atomic::AtomicU64;
-
-pub(super) type SampleValue = Gauge<f64, AtomicU64>;
 
 /// The gauges, and the counters that other parts keep.
 pub(crate) struct Sampled {

@@ -6,12 +6,15 @@
 //! - `masked`: masks the values of secrets
 //! - `snapshot`: a capture as a value, for the spool
 
+use super::result::{self, WrittenResult};
 use super::{AttemptOutput, Captured};
 use crate::output::log_store::{Decoder, Line, LogLinesReader, Stream};
 use fnd_core::records::RunResult;
 use fnd_core::records::protocol::Level;
 use fnd_core::run::TooLarge;
+use fnd_wire::ids::WorkerId;
 use std::borrow::Cow;
+use std::os::fd::OwnedFd;
 
 mod error_line;
 mod last_lines;
@@ -234,14 +237,42 @@ impl Capture {
     pub(super) fn take_result(&mut self) -> Option<RunResult> {
         let data = std::mem::take(&mut self.result);
         let fits = self.bytes(Stream::Stdout) <= self.meta.result_max;
-        (fits && !data.is_empty()).then(|| super::result::of(data))
+        (fits && !data.is_empty()).then(|| result::of(data))
     }
 
     /// Returns standard output where it would be the result if it were not too large.
-    pub(super) fn output_too_large(&self) -> Option<TooLarge> {
+    fn output_too_large(&self) -> Option<TooLarge> {
         let bytes = self.bytes(Stream::Stdout);
         let is_too_large = self.gives_result && !self.withheld && bytes > self.meta.result_max;
         is_too_large.then_some(TooLarge { bytes, is_output: true })
+    }
+
+    /// Returns the output of the capture, which has ended, with the result: that of `$FND_RESULT`, of which this is the file, else
+    /// standard output.
+    pub(super) fn conclude(&mut self, worker: WorkerId, file: Option<OwnedFd>) -> Captured {
+        let result_max = self.meta.result_max;
+        let mut captured = Captured {
+            result: self.take_result(),
+            ..self.captured()
+        };
+        let withheld = self.withheld;
+        match file.filter(|_| !withheld).map(|file| result::read(file, result_max)) {
+            None | Some(Ok(WrittenResult::No)) if self.meta.cgi && !withheld => captured.read_document(result_max),
+            None | Some(Ok(WrittenResult::No)) => captured.result_too_large = self.output_too_large(),
+            Some(Ok(WrittenResult::Yes(written))) => captured.result = Some(written),
+            Some(Ok(WrittenResult::TooLarge(size))) => {
+                captured.result = None;
+                captured.result_too_large = Some(TooLarge {
+                    bytes: size,
+                    is_output: false,
+                });
+            }
+            Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
+        }
+        if let Some(mask) = &self.meta.mask {
+            captured.mask(mask);
+        }
+        captured
     }
 
     /// Returns whether a line has begun and not ended.

@@ -6,7 +6,7 @@
 use super::capture::Capture;
 use super::first_read_delay::DELAY;
 use super::poll::PIECE;
-use super::{Captured, Piped, result};
+use super::{Captured, Piped};
 use fnd_wire::ids::WorkerId;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -62,5 +62,5 @@ pub(super) fn silent(piped: &Piped, file: &mut Option<OwnedFd>) -> Option<Captur
         matches!(size, Ok(Ok(size)) if size <= PIECE)
     };
     let at_once = is_empty(&piped.stdout) && is_empty(&piped.stderr) && file.as_ref().is_none_or(is_small);
-    at_once.then(|| result::conclude(&mut Capture::new(piped.meta.clone()), piped.worker, file.take()))
+    at_once.then(|| Capture::new(piped.meta.clone()).conclude(piped.worker, file.take()))
 }

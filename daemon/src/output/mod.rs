@@ -24,8 +24,6 @@
 //! - `log_store`: the kept output of attempts
 //! - `message`: messages of functions and interpreters, as records have them
 //! - `poll`: the output thread
-//! - `pool`: the output thread's side of warm workers
-//! - `recover`: the spools that an earlier fnd has left
 //! - `records`: sends records to the ledger, and keeps those that wait for their output
 //! - `result`: makes a function's result from its bytes
 //! - `sinks`: passes lines on as they arrive, to the journal and to callers that follow the output
@@ -42,9 +40,7 @@ mod journal_line;
 pub mod log_store;
 pub(crate) mod message;
 mod poll;
-mod pool;
 mod records;
-mod recover;
 mod result;
 mod sinks;
 mod spool;

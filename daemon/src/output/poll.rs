@@ -1,14 +1,16 @@
 //! The output thread: one epoll over all pipes, a bounded piece from each in turn.
 //!
 //! Files:
+//! - `pool`: the output thread's side of warm workers
+//! - `recover`: the spools that an earlier fnd has left
 //! - `running`: a running attempt of a script: reads its two pipes
 
+pub(super) mod pool;
+mod recover;
 mod running;
 
 use super::capture::Capture;
 use super::first_read_delay::Delayed;
-use super::pool::{Done, PoolOutput};
-use super::recover::SpooledAttempts;
 use super::result;
 use super::sinks::{Follower, Sinks};
 use super::spool::{Spool, Spools};
@@ -18,6 +20,8 @@ use crate::clock;
 use crate::lock::lock;
 use crate::output::log_store::{LogStore, Stream};
 use fnd_wire::ids::WorkerId;
+use pool::{Done, PoolOutput};
+use recover::SpooledAttempts;
 use running::{Pipe, RunningPoll, stream};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -29,7 +33,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Most bytes read from one pipe in one turn, so that a flood does not keep other pipes waiting.
-pub(super) const TURN: usize = 256 << 10;
+const TURN: usize = 256 << 10;
 /// How long output of a running attempt may wait before it is written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Bytes read at once: the size of a pipe.
@@ -42,18 +46,18 @@ const WAKE: u64 = u64::MAX;
 
 /// The output thread's state.
 pub(crate) struct OutputThread {
-    pub(super) shared: Arc<SharedOutput>,
-    pub(super) io: Io,
-    pub(super) store: LogStore,
+    shared: Arc<SharedOutput>,
+    io: Io,
+    store: LogStore,
     running: HashMap<WorkerId, RunningPoll>,
-    pub(super) pools: HashMap<WorkerId, PoolOutput>,
+    pools: HashMap<WorkerId, PoolOutput>,
     /// Calls that have ended in this turn, and their callbacks.
-    pub(super) concluded: Vec<(Capture, Option<Done>)>,
+    concluded: Vec<(Capture, Option<Done>)>,
     /// Workers with a spool that are finished and not released yet.
     finished: HashMap<WorkerId, AttemptKey>,
     delayed: Delayed,
     /// The spools that an earlier fnd has left.
-    pub(super) spooled: SpooledAttempts,
+    spooled: SpooledAttempts,
     /// When heads are written next, if one has lines.
     write_at: Option<Instant>,
     /// The last write to disk failed, so that a failure is reported once.
@@ -61,11 +65,11 @@ pub(crate) struct OutputThread {
 }
 
 /// The parts that reading a pipe needs.
-pub(super) struct Io {
+struct Io {
     epoll: OwnedFd,
-    pub(super) buffer: Vec<u8>,
-    pub(super) sinks: Sinks,
-    pub(super) spools: Spools,
+    buffer: Vec<u8>,
+    sinks: Sinks,
+    spools: Spools,
     tee: Tee,
 }
 
@@ -160,7 +164,7 @@ impl OutputThread {
     }
 
     /// Waits until pipes are ready and reads from them. Returns whether there are commands.
-    pub(super) fn collect(&mut self, timeout: Option<Timespec>) -> rustix::io::Result<bool> {
+    fn collect(&mut self, timeout: Option<Timespec>) -> rustix::io::Result<bool> {
         let mut events = [const { MaybeUninit::uninit() }; 256];
         let ready = match epoll::wait(&self.io.epoll, &mut events, timeout.as_ref()) {
             Ok((ready, _)) => ready,
@@ -313,7 +317,7 @@ impl OutputThread {
     }
 
     /// Schedules the next write of heads.
-    pub(super) fn write_soon(&mut self) {
+    fn write_soon(&mut self) {
         self.write_at.get_or_insert_with(|| clock::monotonic() + WRITE_EVERY);
     }
 
@@ -335,7 +339,7 @@ impl OutputThread {
             capture.gives_result = false;
         }
         self.io.sinks.end(capture);
-        let captured = result::conclude(capture, worker, result);
+        let captured = capture.conclude(worker, result);
         // Before `done`: once the end is recorded the worker is not adopted any more, and its pipes are gone.
         let kept = self.keep(&mut running.capture, running.stored);
         done(captured);
@@ -346,7 +350,7 @@ impl OutputThread {
     }
 
     /// Writes the lines of an attempt, of which `stored` are on disk already. Returns whether all are on disk now.
-    pub(super) fn keep(&mut self, capture: &mut Capture, stored: u64) -> bool {
+    fn keep(&mut self, capture: &mut Capture, stored: u64) -> bool {
         let (invocation, attempt) = capture.meta.key();
         capture.head.skip_to(stored);
         let lines = [(invocation, attempt, &mut capture.head)];
@@ -392,7 +396,7 @@ impl OutputThread {
         self.write_pools();
     }
 
-    pub(super) fn note_disk(&mut self, written: io::Result<()>) {
+    fn note_disk(&mut self, written: io::Result<()>) {
         match written {
             Err(error) if !self.failing => {
                 self.failing = true;
@@ -412,7 +416,7 @@ impl OutputThread {
 
 impl Io {
     /// Makes a pipe of a worker non-blocking and waits for its bytes. If that fails, its output is lost, and an error is logged.
-    pub(super) fn watch(&self, end: &OwnedFd, (worker, pipe): (WorkerId, u64), flags: epoll::EventFlags) -> bool {
+    fn watch(&self, end: &OwnedFd, (worker, pipe): (WorkerId, u64), flags: epoll::EventFlags) -> bool {
         let data = epoll::EventData::new_u64(worker.0 * 2 + pipe);
         let watched = rustix::io::ioctl_fionbio(end, true).and_then(|()| epoll::add(&self.epoll, end, data, flags));
         if let Err(error) = &watched {
@@ -423,7 +427,7 @@ impl Io {
 
     /// Ends the watch of a pipe. Closing the pipe alone would not end it: the spawner, and for a warm worker the other thread, hold the
     /// pipe too.
-    pub(super) fn end_watch(&self, end: &OwnedFd) {
+    fn end_watch(&self, end: &OwnedFd) {
         if let Err(error) = epoll::delete(&self.epoll, end) {
             tracing::error!("failed to end the watch of a pipe ({error})");
         }

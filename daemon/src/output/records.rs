@@ -205,8 +205,8 @@ mod tests {
         next.writer.stop();
     }
 
-    /// A caller waits for the first one by its key, and nobody waits for the second one. Their function is deleted while the
-    /// disk is full, and fnd is killed.
+    /// A caller waits for the end of the first run, which has an idempotency key; nobody waits for the end of the second run. Their
+    /// function is deleted while the disk is full, and fnd is killed.
     #[test]
     fn durable_work_whose_end_was_told_has_ended_for_the_next_fnd() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,11 +1,7 @@
 //! Makes a function's result from its bytes.
 
-use super::Captured;
-use super::capture::Capture;
 use bytes::Bytes;
 use fnd_core::records::RunResult;
-use fnd_core::run::TooLarge;
-use fnd_wire::ids::WorkerId;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -71,32 +67,4 @@ pub(super) fn read(file: impl AsFd, max: u64) -> io::Result<WrittenResult> {
     } else {
         WrittenResult::Yes(of(data))
     })
-}
-
-/// Returns the output of a capture that has ended, with the result: that of `$FND_RESULT`, of which this is the file, else
-/// standard output.
-pub(super) fn conclude(capture: &mut Capture, worker: WorkerId, file: Option<OwnedFd>) -> Captured {
-    let result_max = capture.meta.result_max;
-    let mut captured = Captured {
-        result: capture.take_result(),
-        ..capture.captured()
-    };
-    let withheld = capture.withheld;
-    match file.filter(|_| !withheld).map(|file| read(file, result_max)) {
-        None | Some(Ok(WrittenResult::No)) if capture.meta.cgi && !withheld => captured.read_document(result_max),
-        None | Some(Ok(WrittenResult::No)) => captured.result_too_large = capture.output_too_large(),
-        Some(Ok(WrittenResult::Yes(written))) => captured.result = Some(written),
-        Some(Ok(WrittenResult::TooLarge(size))) => {
-            captured.result = None;
-            captured.result_too_large = Some(TooLarge {
-                bytes: size,
-                is_output: false,
-            });
-        }
-        Some(Err(error)) => tracing::warn!("failed to read the result of {worker} ({error}), taking its output"),
-    }
-    if let Some(mask) = &capture.meta.mask {
-        captured.mask(mask);
-    }
-    captured
 }

@@ -3,7 +3,7 @@
 use crate::backend::Backend;
 use crate::clock::monotonic;
 use crate::http::listen::socket::Peer;
-use crate::http::request::short;
+use crate::http::query::short;
 use crate::http::response::{Answered, INVOCATION};
 use crate::http::tunnel::TunnelCount;
 use crate::triggers::http::Listener;

@@ -91,8 +91,6 @@ pub(crate) use spawner::contents::{Fate, SourceContent};
 pub(crate) use spawner::ends::exited;
 #[cfg(any(test, fuzzing))]
 pub(crate) use spawner::verdicts::{judged_file, runtimes};
-#[cfg(any(test, fuzzing))]
-pub(crate) use workers::messages as worker_messages;
 
 use journal::DefectReader;
 use plan::WorldPlan;

@@ -159,6 +159,7 @@ impl ServingDaemon {
             inbox,
             messages: sender,
             changed,
+            changes: 0,
             clock,
         });
         let inheritance = Inheritance {

@@ -1,5 +1,7 @@
 //! Signals, the watchdog, and the stop of fnd.
 
+use crate::clock::monotonic;
+use crate::descriptors;
 use crate::driver::Daemon;
 use crate::input::Input;
 use crate::or_never;
@@ -11,9 +13,6 @@ use signal_hook_tokio::Signals;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
-
-/// Interval of the watchdog messages where none are wanted: longer than fnd ever runs.
-const NEVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// How long a hand-over waits until the ledger has stored accepted work; fnd must be gone within 2 s.
 const HAND_OVER_MAX: Duration = Duration::from_secs(1);
@@ -37,17 +36,22 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
             return std::future::pending().await;
         }
     };
-    let beat = systemd::watchdog();
-    let mut pulse = tokio::time::interval(beat.unwrap_or(NEVER));
+    let watchdog = systemd::watchdog();
+    let mut beat_at = monotonic();
     let mut draining: Option<StopSignal> = None;
     loop {
+        let pulse = watchdog.map(|every| async move {
+            descriptors::sleep(beat_at.saturating_duration_since(monotonic())).await;
+            every
+        });
         let signal = tokio::select! {
             // Cancel-safe: a signal is taken or stays pending in the stream's pipe.
             signal = signals.next() => signal,
-            // Cancel-safe: a tick that was missed comes at once.
-            wanted = pulse.tick(), if beat.is_some() => {
+            // Cancel-safe: the time of the beat stays, and a beat that was missed comes at once.
+            every = or_never(pulse) => {
                 systemd::alive();
-                daemon.input(Input::Pulse(wanted.into_std()));
+                daemon.input(Input::Pulse(beat_at));
+                beat_at += every;
                 continue;
             }
             // Cancel-safe: polled in place.

@@ -1,5 +1,6 @@
 //! Tasks that watch something for as long as fnd runs.
 
+use crate::descriptors;
 use crate::driver::Daemon;
 use crate::functions::interpreters::{CHECK_INTERVAL, SETTLE};
 use crate::input::Input;
@@ -27,9 +28,11 @@ pub(super) async fn interpreters(daemon: Rc<Daemon>) {
     let watch = daemon.state.borrow().functions.interpreters.watch.clone();
     loop {
         let changed = watch.as_ref().map(|watch| interpreter_changed(&daemon, watch));
-        if tokio::time::timeout(CHECK_INTERVAL, or_never(changed)).await.is_ok() {
+        tokio::select! {
             // A package manager does not report when it has replaced its last file.
-            tokio::time::sleep(SETTLE).await;
+            () = or_never(changed) => tokio::time::sleep(SETTLE).await,
+            // Cancel-safe: it only waits. A change that was read, but not acted on yet, is found by the check below.
+            () = descriptors::sleep(CHECK_INTERVAL) => {}
         }
         daemon.input(Input::Interpreters);
         daemon.changed.notify_one();

@@ -76,32 +76,41 @@ impl LogEntry {
         512 + self.message.len()
     }
 
-    fn set(&mut self, name: &str, value: fmt::Arguments<'_>) {
+    fn set(&mut self, name: &str, write: impl FnOnce(&mut String)) {
+        if name == "message" {
+            return write(&mut self.message);
+        }
         let place = FIELDS.iter().position(|field| *field == name);
-        // Writing to a String cannot fail.
-        let _ = match place.and_then(|place| self.places.get_mut(place)) {
+        match place.and_then(|place| self.places.get_mut(place)) {
             Some(place) => {
                 let begin = self.values.len();
-                let written = self.values.write_fmt(value);
+                write(&mut self.values);
                 *place = Some(begin..self.values.len());
-                written
             }
-            None if name == "message" => self.message.write_fmt(value),
-            None => write!(self.other, " {name}={value}"),
-        };
+            None => {
+                self.other.extend([" ", name, "="]);
+                write(&mut self.other);
+            }
+        }
     }
 }
 
 impl Visit for LogEntry {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field.name(), format_args!("{value:?}"));
+        self.set(field.name(), |to| {
+            let _ = write!(to, "{value:?}"); // writing to a String cannot fail
+        });
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field.name(), |to| to.push_str(&value.to_string()));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field.name(), format_args!("{value}"));
+        self.set(field.name(), |to| to.push_str(value));
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.set(field.name(), format_args!("{}", crate::chain(value)));
+        self.set(field.name(), |to| to.push_str(&crate::chain(value)));
     }
 }

@@ -114,7 +114,7 @@ async fn parts(body: Bytes, boundary: &str, directory: &Path, stem: &str) -> Res
             "manifest" if !std::mem::replace(&mut manifest, true) => directory.join(format!("{stem}.toml")),
             "source" | "manifest" => return Err(wrong(format!("the part `{name}` appears more than once"))),
             _ => {
-                let name = crate::http::request::short(&name);
+                let name = crate::http::query::short(&name);
                 let what = format!("the part `{name}` is unknown: the parts are `source` and `manifest`");
                 return Err(wrong(what));
             }
@@ -182,7 +182,7 @@ fn suffix(name: &str) -> Result<String, String> {
     let usable = found.is_empty() || (found.len() > 1 && found.len() <= SUFFIX_MAX && plain(found));
     // A manifest is a part of its own, and an encrypted secret is no file of an upload.
     if !usable || [".toml", ".age"].contains(&found) || fnd_wire::naming::is_ignored(format!("x{found}").as_bytes()) {
-        let name = crate::http::request::short(name);
+        let name = crate::http::query::short(name);
         return Err(format!(
             "the file name `{name}` of the part `source` does not end like a file of code, such as `hello.py`"
         ));

@@ -199,7 +199,7 @@ impl Workers {
                 variables,
                 endpoint: endpoint.clone(),
             };
-            self.leave(worker, bytes(&record), None);
+            self.replace_record(worker, bytes(&record), None);
         }
         let mut attached = Attached {
             kill: ends.kill,
@@ -251,7 +251,7 @@ impl Workers {
         let goes_on = attached.member.is_some();
         self.attached.insert(worker, attached);
         if !goes_on {
-            self.request(&Request::Kill(worker), Vec::new());
+            self.request(&Request::Kill(worker));
         }
         Some(AdoptedMember {
             worker,
@@ -285,17 +285,15 @@ impl Workers {
                 return;
             }
         };
-        self.leave(worker, record, connection);
+        self.replace_record(worker, record, connection);
     }
 
     /// Has the spawner keep this record about a worker, in place of the one before, and its connection.
-    fn leave(&mut self, worker: WorkerId, record: Option<Vec<u8>>, connection: Option<OwnedFd>) {
+    fn replace_record(&mut self, worker: WorkerId, record: Option<Vec<u8>>, connection: Option<OwnedFd>) {
         if let Some(record) = record {
             let record = Bytes(record);
-            self.request(
-                &Request::AdoptionRecord(frame::AdoptionRecord { worker, record }),
-                connection.into_iter().collect(),
-            );
+            let request = Request::AdoptionRecord(frame::AdoptionRecord { worker, record });
+            self.send(&request, connection.into_iter().collect());
         }
     }
 
@@ -304,7 +302,7 @@ impl Workers {
         let (held, ends) = (adopted.held, adopted.ends);
         let worker = held.spawned.worker;
         let Some(AdoptionRecord::Attempt { note, output_max }) = adopted.record else {
-            self.request(&Request::Kill(worker), Vec::new());
+            self.request(&Request::Kill(worker));
             return None;
         };
         if let (Some(stdout), Some(stderr)) = (ends.stdout, ends.stderr) {

@@ -124,8 +124,8 @@ impl Workers {
     }
 
     /// Sends a request whose answer does not matter.
-    pub(crate) fn request(&mut self, request: &Request, descriptors: Vec<OwnedFd>) {
-        self.send(request, descriptors);
+    pub(crate) fn request(&mut self, request: &Request) {
+        self.send(request, Vec::new());
     }
 
     /// Sends a request; returns nothing where the connection is broken, which the main loop detects by itself.
@@ -155,7 +155,7 @@ impl Workers {
         // Without cgroups there is no such descriptor, and after the end of the worker its file is gone. The spawner
         // handles both.
         if kill.is_none_or(|kill| rustix::io::write(kill, b"1").is_err()) {
-            self.request(&Request::Kill(worker), Vec::new());
+            self.request(&Request::Kill(worker));
         }
     }
 
@@ -170,14 +170,14 @@ impl Workers {
         if is_there && !self.welcome.is_of_0_1() {
             // A worker may end earlier, and never later.
             let until_ms = deadline.map(|at| u64::try_from(at.as_millis()).unwrap_or(u64::MAX));
-            self.request(&Request::Lease(Lease { worker, until_ms }), Vec::new());
+            self.request(&Request::Lease(Lease { worker, until_ms }));
         }
     }
 
-    /// Removes the temporary files of a handler's worker that has ended.
+    /// Removes the temporary files of an invocation that is over, or of a handler's worker that has ended.
     pub(crate) fn release_tmp(&mut self, tmp: Option<(FunctionId, InvocationId)>) {
         if let Some((function, invocation)) = tmp {
-            self.request(&Request::Release(Release { function, invocation }), Vec::new());
+            self.request(&Request::Release(Release { function, invocation }));
         }
     }
 }

@@ -1,15 +1,31 @@
 //! Requests to the spawner whose answers something waits for, and what each request was for.
 
 use super::Workers;
-use super::starting::Starting;
+use super::http::endpoint::Endpoint;
+use crate::output::AttemptOutput;
+use fnd_core::lifecycle::SourceFiles;
 use fnd_core::lifecycle::builds::Lane;
-use fnd_wire::frame::{Install, Prune, Request, STORED, SealTree, StoredFile};
-use fnd_wire::ids::{FunctionName, Version, WorkerId};
+use fnd_core::run::Rules;
+use fnd_wire::frame::{Prune, Request, SealTree, StoredFile};
+use fnd_wire::ids::{FunctionId, FunctionName, InvocationId, Version, WorkerId};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use tokio::sync::oneshot;
 
 /// The files of a stored release, or why they cannot be read.
 pub(crate) type StoredFiles = Result<Vec<StoredFile>, String>;
+
+/// A worker that is being started.
+#[derive(Debug)]
+pub(crate) struct Starting {
+    pub(crate) worker: WorkerId,
+    /// The invocation whose output it is; the output of a handler's worker belongs to none yet.
+    pub(crate) meta: AttemptOutput,
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
+    /// The address and key of a worker that serves HTTP.
+    pub(crate) endpoint: Endpoint,
+}
 
 /// The purpose of an outstanding request to the spawner.
 #[derive(Debug)]
@@ -69,26 +85,15 @@ impl Workers {
 
     /// Asks to give a lane the version of `fnd-build` that builds a tree.
     pub(crate) fn lend(&mut self, lane: Lane, tree: Version) {
-        let request = Request::Install(stored(lane.builder(), tree));
+        let request = Request::Install(SourceFiles::of_copy(lane.builder(), tree).install());
         self.ask(&request, Vec::new(), PendingRequest::Lend(lane, tree));
     }
 
     /// Asks for the files of a stored release. Without a connection the sender is dropped, which tells the receiver.
     pub(crate) fn read_release(&mut self, function: &FunctionName, version: Version) -> oneshot::Receiver<StoredFiles> {
         let (sender, receiver) = oneshot::channel();
-        let request = Request::Files(stored(function.clone(), version));
+        let request = Request::Files(SourceFiles::of_copy(function.clone(), version).install());
         self.ask(&request, Vec::new(), PendingRequest::Files(sender));
         receiver
-    }
-}
-
-/// Names a version that the spawner has stored.
-fn stored(function: FunctionName, version: Version) -> Install {
-    Install {
-        directory: STORED,
-        function,
-        source: version.hex(),
-        sidecar: None,
-        directory_form: false,
     }
 }

@@ -108,7 +108,7 @@ impl Workers {
     /// Sends the spawner a ping.
     pub(crate) fn ping(&mut self) {
         if !self.silence.silent {
-            self.request(&Request::Ping, Vec::new());
+            self.request(&Request::Ping);
         }
     }
 

@@ -3,28 +3,16 @@
 use super::adoption::{PipeEnds, adoption_record};
 use super::http::Server;
 use super::http::endpoint::Endpoint;
-use super::requests::PendingRequest;
+use super::requests::{PendingRequest, Starting};
 use super::{Attached, Workers, environment, http};
 use crate::output::{AttemptOutput, Output, Piped};
-use fnd_core::run::{Event, Rules, ScriptRecord, SpawnOrder};
+use fnd_core::run::{Event, ScriptRecord, SpawnOrder};
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Request, Spawn, Spawned, is_shortage};
-use fnd_wire::ids::{Attempt, FunctionId, InvocationId, WorkerId};
+use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// A worker that is being started.
-#[derive(Debug)]
-pub(crate) struct Starting {
-    pub(crate) worker: WorkerId,
-    /// The invocation whose output it is; the output of a handler's worker belongs to none yet.
-    pub(crate) meta: AttemptOutput,
-    pub(crate) rules: Arc<Rules>,
-    pub(crate) tmp: Option<(FunctionId, InvocationId)>,
-    /// The address and key of a worker that serves HTTP.
-    pub(crate) endpoint: Endpoint,
-}
 
 /// A start that is prepared: nothing of it exists outside fnd.
 pub(crate) struct PreparedStart {

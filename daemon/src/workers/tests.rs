@@ -4,7 +4,7 @@ use crate::effects::fuse;
 use crate::output::AttemptOutput;
 use crate::output::{Output, Piped, SpoolPlaces};
 use crate::workers::environment::tests::order;
-use crate::workers::starting::Starting;
+use crate::workers::requests::Starting;
 use fnd_core::run::CallOrder;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Containment, Masked, MemoryGroups, PROTOCOL_0_1, PROTOCOL_MAX, RetainedWorker, Spawned, decode};

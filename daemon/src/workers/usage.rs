@@ -8,7 +8,7 @@
 
 pub mod counters;
 
-use cgroups_rs::fs::memory::MemController;
+use cgroups_rs::memory::MemController;
 use fnd_wire::frame::MemoryGroups;
 use procfs::process::Process;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub fn memory_now(groups: &MemoryGroups, function: &str) -> Option<u64> {
 
 fn memory_v1(dir: &Path, function: &str) -> Option<u64> {
     // The group's path is given: a search in the mount table would cost as much again.
-    let memory = MemController::new(dir.join(format!("f.{function}")), dir.to_owned(), false);
+    let memory = MemController::new(dir.join(format!("f.{function}")), false);
     // 0 means that there is no such group; a group in use has more.
     Some(memory.memory_stat().usage_in_bytes).filter(|bytes| *bytes > 0)
 }

@@ -4,9 +4,8 @@
 //! in the same pipes that fnd reads, so the order needs no flush.
 
 use super::api::{self, Reply};
-use super::frames;
 use super::state::WorkerState;
-use fnd_core::records::protocol::ProtocolFailure;
+use fnd_core::records::protocol::{ProtocolFailure, ResultHead, worker_side};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Body as _, Bytes, Frame, Incoming};
 use hyper::header::HeaderMap;
@@ -35,7 +34,7 @@ impl OpenAnswer<'_> {
     }
 
     fn fail(self, failure: &ProtocolFailure) {
-        let frames = frames::failure(self.call, failure);
+        let frames = worker_side::failure(self.call, failure);
         self.send(frames);
     }
 }
@@ -45,7 +44,8 @@ impl Drop for OpenAnswer<'_> {
     fn drop(&mut self) {
         if !self.is_sent {
             let failure = broken_off();
-            self.state.end_call(self.call, frames::failure(self.call, &failure));
+            self.state
+                .end_call(self.call, worker_side::failure(self.call, &failure));
         }
     }
 }
@@ -184,7 +184,7 @@ impl ResponseReader<'_> {
     async fn begin(&mut self) {
         self.is_begun = true;
         let call = self.open.call;
-        let start = frames::stream_start(call, self.content_type);
+        let start = worker_side::stream_start(call, self.content_type);
         self.open.state.send_part(call, start).await;
         let gathered = std::mem::take(&mut self.gathered);
         self.send_part(&gathered).await;
@@ -194,17 +194,23 @@ impl ResponseReader<'_> {
     async fn send_part(&self, part: &[u8]) {
         let call = self.open.call;
         for piece in part.chunks(GATHER_MAX) {
-            self.open.state.send_part(call, frames::stream_part(call, piece)).await;
+            let part = worker_side::stream_part(call, piece);
+            self.open.state.send_part(call, part).await;
         }
     }
 
     fn end(self, is_stream: bool) {
         let call = self.open.call;
         let frames = if self.is_begun {
-            frames::stream_end(call)
+            worker_side::stream_end(call)
         } else {
             let content_type = api::whole_type(self.content_type, is_stream, &self.gathered);
-            frames::result(call, content_type, &self.gathered)
+            let head = ResultHead {
+                content_type: Some(content_type.to_owned()),
+                data: Some(self.gathered.len() as u64),
+                ..ResultHead::default()
+            };
+            worker_side::result(call, &head, self.gathered.into())
         };
         self.open.send(frames);
     }

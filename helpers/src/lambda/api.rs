@@ -3,7 +3,7 @@
 //!
 //! Statuses, types and texts of refusals are those of AWS's emulator: clients end at any other status than the expected one.
 
-use super::frames::Invocation;
+use super::calls::Invocation;
 use super::trace;
 use fnd_core::records::protocol::{FailureKind, ProtocolFailure};
 use http_body_util::Full;

@@ -4,8 +4,64 @@
 //! waiting ──next──▶ given ──response or error begins──▶ answering ──▶ gone
 //! ```
 
-use super::frames::Invocation;
+use fnd_core::records::protocol::head_and_parts;
+use hyper::body::Bytes;
+use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
+
+/// The event of a call without a payload: clients read the event as JSON.
+const NO_EVENT: &[u8] = b"{}";
+
+/// A call, as far as Lambda has a place for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Invocation {
+    pub(super) call: u64,
+    /// The invocation's id. A later attempt at the same invocation has the same one.
+    pub(super) id: String,
+    /// W3C `traceparent`; empty if there is none.
+    pub(super) traceparent: String,
+    /// End of this attempt, Unix milliseconds; absent without a limit.
+    pub(super) deadline_ms: Option<u64>,
+    pub(super) content_type: Option<String>,
+    pub(super) event: Bytes,
+}
+
+/// The keys that the shim reads. A worker may outlive the fnd that started it, so a later fnd may send others.
+#[derive(Deserialize)]
+struct InvokeHead {
+    invocation: String,
+    #[serde(default)]
+    traceparent: String,
+    deadline_ms: Option<u64>,
+    content_type: Option<String>,
+    data: Option<usize>,
+}
+
+impl Invocation {
+    /// Reads the content of an Invoke.
+    ///
+    /// # Errors
+    /// It is not of the form that the protocol says.
+    pub(super) fn read(call: u64, content: Vec<u8>) -> Result<Self, String> {
+        let short = || "an Invoke ends before its parts do".to_owned();
+        let content = Bytes::from(content);
+        let (head, parts) = head_and_parts(&content).ok_or_else(short)?;
+        let head: InvokeHead =
+            serde_json::from_slice(head).map_err(|error| format!("the head of an Invoke: {error}"))?;
+        let event = match head.data {
+            Some(size) => content.slice_ref(parts.get(..size).ok_or_else(short)?),
+            None => Bytes::from_static(NO_EVENT),
+        };
+        Ok(Self {
+            call,
+            id: head.invocation,
+            traceparent: head.traceparent,
+            deadline_ms: head.deadline_ms,
+            content_type: head.content_type,
+            event,
+        })
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct CallBook {
@@ -74,7 +130,47 @@ impl CallBook {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::body::Bytes;
+    use fnd_core::data::Data;
+    use fnd_core::records::protocol::worker_side::{FndDecoder, FndMessage};
+    use fnd_core::records::protocol::{self, invoke};
+
+    #[test]
+    fn a_call_of_fnd_is_read() {
+        let cases: [(Option<&[u8]>, &'static [u8]); 3] = [(None, NO_EVENT), (Some(b""), b""), (Some(b"[1]"), b"[1]")];
+        for (data, event) in cases {
+            let head = protocol::InvokeHead {
+                invocation: "i".into(),
+                traceparent: "00-t".into(),
+                deadline_ms: Some(7),
+                ..protocol::InvokeHead::default()
+            };
+            let sent = invoke(3, head, data.map(Data::from).as_ref(), None).unwrap();
+            let mut decoder = FndDecoder::default();
+            decoder.push(&sent.joined());
+            let Ok(Some(FndMessage::Invoke { call: number, content })) = decoder.take() else {
+                panic!("no Invoke")
+            };
+            let expected = Invocation {
+                traceparent: "00-t".to_owned(),
+                deadline_ms: Some(7),
+                event: Bytes::from_static(event),
+                ..call(3, "i")
+            };
+            assert_eq!(Invocation::read(number, content), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn an_invoke_of_another_form_is_refused() {
+        for (content, why) in [
+            (&b""[..], "before its parts"),
+            (b"\x02\0\0\0{}", "missing field `invocation`"),
+            (b"\x1c\0\0\0{\"invocation\":\"i\",\"data\":10}", "before its parts"),
+        ] {
+            let refused = Invocation::read(3, content.to_vec()).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
 
     fn call(call: u64, id: &str) -> Invocation {
         Invocation {

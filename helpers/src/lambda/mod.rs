@@ -18,7 +18,6 @@
 //! - `calls`: the book of the calls in flight
 //! - `child`: the processes of the function, and their environment
 //! - `extensions`: the register of extensions
-//! - `frames`: the frames of the worker protocol
 //! - `peer`: the user of a connection
 //! - `server`: serves the APIs
 //! - `state`: the state that the tasks share
@@ -30,7 +29,6 @@ mod api;
 mod calls;
 mod child;
 mod extensions;
-mod frames;
 mod peer;
 mod server;
 mod state;
@@ -40,7 +38,7 @@ mod trace;
 mod worker;
 
 use child::{Children, FunctionFacts};
-use fnd_core::records::protocol::ProtocolFailure;
+use fnd_core::records::protocol::{ProtocolFailure, worker_side};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use state::WorkerState;
 use std::io::{self, Write as _};
@@ -145,7 +143,7 @@ async fn serve(fnd: UnixStream, entry: &Path, concurrency: u32) -> io::Result<Wo
     let children = match Children::start(&entry, &environment) {
         Ok(children) => children,
         Err(why) => {
-            worker.state.send(frames::failure(0, &api::error_of(why, None)));
+            worker.state.send(worker_side::failure(0, &api::error_of(why, None)));
             worker.state.flush().await;
             return Ok(WorkerEnd::Failed);
         }
@@ -210,7 +208,7 @@ fn closed_end(closed: Result<(), String>) -> WorkerEnd {
 async fn finish(cause: EndCause, state: &WorkerState, children: &mut Children) -> WorkerEnd {
     let end = match cause {
         EndCause::Load(failure) => {
-            state.send(frames::failure(0, &failure));
+            state.send(worker_side::failure(0, &failure));
             shut_down(state, children, "failure").await;
             WorkerEnd::Failed
         }
@@ -260,7 +258,7 @@ fn bootstrap_end(state: &WorkerState, status: &io::Result<ExitStatus>) -> Worker
             "`bootstrap` ended before it asked for an invocation ({})",
             end_words(status)
         );
-        state.send(frames::failure(0, &api::error_of(why, None)));
+        state.send(worker_side::failure(0, &api::error_of(why, None)));
     }
     match status {
         // A worker that cannot serve ends with another code than 0.
@@ -276,7 +274,7 @@ fn report_extension(state: &WorkerState, name: &str, status: &io::Result<ExitSta
         end_words(status)
     );
     if !state.is_ready() {
-        state.send(frames::failure(0, &api::error_of(why, None)));
+        state.send(worker_side::failure(0, &api::error_of(why, None)));
     } else if state.has_calls() {
         state.fail_calls(&api::error_of(why, None));
     } else {

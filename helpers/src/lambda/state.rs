@@ -1,12 +1,11 @@
 //! The state that the tasks of the shim share. It belongs to one thread.
 
-use super::calls::CallBook;
+use super::calls::{CallBook, Invocation};
 use super::child::FunctionFacts;
 use super::extensions::{ExtensionEvent, ExtensionRefusal, Extensions};
-use super::frames::{self, Invocation};
 use super::{api, complain};
 use crate::clock;
-use fnd_core::records::protocol::ProtocolFailure;
+use fnd_core::records::protocol::{ProtocolFailure, worker_side};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -118,7 +117,7 @@ impl WorkerState {
             self.extensions_registered().await;
         }
         if !self.is_ready.replace(true) {
-            self.send(frames::ready(self.facts.concurrency));
+            self.send(worker_side::ready(self.facts.concurrency));
         }
         loop {
             let next = self.calls.borrow_mut().next();
@@ -149,7 +148,7 @@ impl WorkerState {
     pub(super) fn fail_calls(&self, failure: &ProtocolFailure) {
         let calls = self.calls.borrow_mut().take_all();
         for call in calls {
-            self.send(frames::failure(call, failure));
+            self.send(worker_side::failure(call, failure));
         }
     }
 

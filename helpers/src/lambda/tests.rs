@@ -1,8 +1,8 @@
 //! The worker between a real socket of fnd and a real client on the loopback, without processes of a function.
 
-use super::frames::{failure as failure_frames, result as result_frames, stream_end, stream_part, stream_start};
 use super::*;
-use fnd_core::records::protocol::{InvokeHead, invoke, stop};
+use fnd_core::records::protocol::worker_side::{ready, stream_end, stream_part, stream_start};
+use fnd_core::records::protocol::{InvokeHead, ResultHead, invoke, stop};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -52,6 +52,15 @@ impl TestWorker {
         Self { fnd, port, thread }
     }
 
+    /// Starts a worker, and a client that waits for its first call.
+    fn with_client() -> (Self, TestClient) {
+        let mut worker = Self::start(1);
+        let mut client = worker.connect();
+        client.get(NEXT);
+        worker.expect(&ready(1));
+        (worker, client)
+    }
+
     fn invoke(&mut self, call: u64, id: &str, event: &[u8]) {
         let head = InvokeHead {
             invocation: id.into(),
@@ -67,6 +76,16 @@ impl TestWorker {
         let mut found = vec![0; frames.len()];
         self.fnd.read_exact(&mut found).unwrap();
         assert_eq!(found.escape_ascii().to_string(), frames.escape_ascii().to_string());
+    }
+
+    /// Lets a client begin a streamed response, and expects its begin.
+    fn stream(&mut self, client: &mut TestClient, call: u64, id: &str) {
+        client.send(&format!(
+            "POST {} HTTP/1.1\r\nhost: x\r\nlambda-runtime-function-response-mode: streaming\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
+            path(id, "response")
+        ));
+        self.expect(&stream_start(call, "application/octet-stream"));
+        self.expect(&stream_part(call, b"abc"));
     }
 
     fn connect(&self) -> TestClient {
@@ -135,15 +154,21 @@ fn path(id: &str, end: &str) -> String {
 }
 
 fn failed(call: u64, message: &str) -> Vec<u8> {
-    failure_frames(call, &api::error_of(message.to_owned(), None))
+    worker_side::failure(call, &api::error_of(message.to_owned(), None))
+}
+
+fn answered(call: u64, content_type: &str, body: &str) -> Vec<u8> {
+    let head = ResultHead {
+        content_type: Some(content_type.to_owned()),
+        data: Some(body.len() as u64),
+        ..ResultHead::default()
+    };
+    worker_side::result(call, &head, body.to_owned().into())
 }
 
 #[test]
 fn a_call_goes_to_the_client_and_its_answer_to_fnd() {
-    let mut worker = TestWorker::start(1);
-    let mut client = worker.connect();
-    client.get(NEXT);
-    worker.expect(&frames::ready(1));
+    let (mut worker, mut client) = TestWorker::with_client();
     worker.invoke(1, "a", b"[1]");
     let head = client.expect("200", "[1]");
     for line in [
@@ -159,7 +184,7 @@ fn a_call_goes_to_the_client_and_its_answer_to_fnd() {
     client.expect("400", INVALID);
     client.post(&path("a", "response"), "", "2");
     client.expect("202", OK);
-    worker.expect(&result_frames(1, "application/json", b"2"));
+    worker.expect(&answered(1, "application/json", "2"));
     client.post(&path("a", "response"), "", "2");
     client.expect("400", INVALID);
     // A call that waits for its `next`.
@@ -174,12 +199,30 @@ fn a_call_goes_to_the_client_and_its_answer_to_fnd() {
     assert!(!worker.end());
 }
 
+/// With two writes, a client would wait 40 ms for the second one.
+#[test]
+fn an_answer_comes_in_one_write() {
+    let (mut worker, mut client) = TestWorker::with_client();
+    let whole = |client: &mut TestClient, body: &str| {
+        let mut bytes = [0; 4096];
+        let size = client.0.read(&mut bytes).unwrap();
+        let answer = String::from_utf8_lossy(&bytes[..size]);
+        assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{answer}");
+    };
+    worker.invoke(1, "a", b"[1]");
+    whole(&mut client, "[1]");
+    client.post(&path("a", "response"), "", "2");
+    whole(&mut client, OK);
+    worker.expect(&answered(1, "application/json", "2"));
+    worker.end();
+}
+
 #[test]
 fn several_clients_have_calls_at_once() {
     let mut worker = TestWorker::start(2);
     let mut clients = [worker.connect(), worker.connect()];
     clients.iter_mut().for_each(|client| client.get(NEXT));
-    worker.expect(&frames::ready(2));
+    worker.expect(&ready(2));
     worker.invoke(1, "a", b"1");
     worker.invoke(2, "b", b"2");
     let mut answers: Vec<_> = clients.iter_mut().map(|client| client.answer().1).collect();
@@ -189,24 +232,17 @@ fn several_clients_have_calls_at_once() {
     for (call, id) in [(2, "b"), (1, "a")] {
         client.post(&path(id, "response"), "content-type: text/plain\r\n", id);
         client.expect("202", OK);
-        worker.expect(&result_frames(call, "text/plain", id.as_bytes()));
+        worker.expect(&answered(call, "text/plain", id));
     }
     worker.end();
 }
 
 #[test]
 fn a_stream_reaches_fnd_before_it_ends() {
-    let mut worker = TestWorker::start(1);
-    let mut client = worker.connect();
-    client.get(NEXT);
-    worker.expect(&frames::ready(1));
-    let head = "host: x\r\nlambda-runtime-function-response-mode: streaming\r\ntransfer-encoding: chunked\r\n\r\n";
-    let begin = |id: &str| format!("POST {} HTTP/1.1\r\n{head}", path(id, "response"));
+    let (mut worker, mut client) = TestWorker::with_client();
     worker.invoke(1, "a", b"1");
     client.answer();
-    client.send(&format!("{}3\r\nabc\r\n", begin("a")));
-    worker.expect(&stream_start(1, "application/octet-stream"));
-    worker.expect(&stream_part(1, b"abc"));
+    worker.stream(&mut client, 1, "a");
     client.send("2\r\nde\r\n0\r\n\r\n");
     worker.expect(&stream_part(1, b"de"));
     worker.expect(&stream_end(1));
@@ -215,9 +251,7 @@ fn a_stream_reaches_fnd_before_it_ends() {
     worker.invoke(2, "b", b"1");
     client.get(NEXT);
     client.answer();
-    client.send(&format!("{}3\r\nabc\r\n", begin("b")));
-    worker.expect(&stream_start(2, "application/octet-stream"));
-    worker.expect(&stream_part(2, b"abc"));
+    worker.stream(&mut client, 2, "b");
     client.send("0\r\nlambda-runtime-function-error-type: E\r\n\r\n");
     worker.expect(&failed(2, "E"));
     client.expect("202", OK);
@@ -227,13 +261,11 @@ fn a_stream_reaches_fnd_before_it_ends() {
     client.answer();
     client.post(&path("c", "response"), "", "whole");
     client.expect("202", OK);
-    worker.expect(&result_frames(3, "application/json", b"whole"));
+    worker.expect(&answered(3, "application/json", "whole"));
     worker.invoke(4, "d", b"1");
     client.get(NEXT);
     client.answer();
-    client.send(&format!("{}3\r\nabc\r\n", begin("d")));
-    worker.expect(&stream_start(4, "application/octet-stream"));
-    worker.expect(&stream_part(4, b"abc"));
+    worker.stream(&mut client, 4, "d");
     drop(client);
     worker.expect(&failed(4, "the function broke off its response"));
     worker.end();
@@ -242,10 +274,7 @@ fn a_stream_reaches_fnd_before_it_ends() {
 /// It sends chunks and names trailers without a mode, and calls JSON bytes.
 #[test]
 fn the_client_of_go_is_understood() {
-    let mut worker = TestWorker::start(1);
-    let mut client = worker.connect();
-    client.get(NEXT);
-    worker.expect(&frames::ready(1));
+    let (mut worker, mut client) = TestWorker::with_client();
     let prelude = "application/vnd.awslambda.http-integration-response";
     let begin = |id: &str, content_type: &str| {
         let path = path(id, "response");
@@ -260,7 +289,7 @@ fn the_client_of_go_is_understood() {
         "{}3\r\n[1]\r\n0\r\n\r\n",
         begin("a", "application/octet-stream")
     ));
-    worker.expect(&result_frames(1, "application/json", b"[1]"));
+    worker.expect(&answered(1, "application/json", "[1]"));
     client.expect("202", OK);
     worker.invoke(2, "b", b"1");
     client.get(NEXT);
@@ -276,10 +305,7 @@ fn the_client_of_go_is_understood() {
 
 #[test]
 fn an_error_may_have_a_large_head_and_large_trailers() {
-    let mut worker = TestWorker::start(1);
-    let mut client = worker.connect();
-    client.get(NEXT);
-    worker.expect(&frames::ready(1));
+    let (mut worker, mut client) = TestWorker::with_client();
     worker.invoke(1, "a", b"1");
     client.answer();
     let cause = format!(
@@ -292,12 +318,7 @@ fn an_error_may_have_a_large_head_and_large_trailers() {
     worker.invoke(2, "b", b"1");
     client.get(NEXT);
     client.answer();
-    client.send(&format!(
-        "POST {} HTTP/1.1\r\nhost: x\r\nlambda-runtime-function-response-mode: streaming\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n",
-        path("b", "response")
-    ));
-    worker.expect(&stream_start(2, "application/octet-stream"));
-    worker.expect(&stream_part(2, b"abc"));
+    worker.stream(&mut client, 2, "b");
     let more = "x".repeat(60_000);
     client.send(&format!(
         "0\r\nlambda-runtime-function-error-type: E\r\nmore: {more}\r\n\r\n"
@@ -318,7 +339,7 @@ async fn a_worker_retires_after_its_calls_and_after_their_answers() {
         _ = state.next_call() => panic!("there is no call"),
         () = std::future::ready(()) => {}
     }
-    state.add_call(frames::Invocation {
+    state.add_call(calls::Invocation {
         call: 1,
         id: "a".to_owned(),
         traceparent: String::new(),
@@ -335,7 +356,7 @@ async fn a_worker_retires_after_its_calls_and_after_their_answers() {
     state.flush().await;
     let mut found = Vec::new();
     fnd.read_to_end(&mut found).await.unwrap();
-    assert_eq!(found, [frames::ready(1), failed(1, "no")].concat());
+    assert_eq!(found, [ready(1), failed(1, "no")].concat());
 }
 
 #[tokio::test]
@@ -356,15 +377,12 @@ async fn a_worker_is_ready_once_its_extensions_have_registered() {
 
 #[test]
 fn a_worker_stops_after_its_calls() {
-    let mut worker = TestWorker::start(1);
-    let mut client = worker.connect();
-    client.get(NEXT);
-    worker.expect(&frames::ready(1));
+    let (mut worker, mut client) = TestWorker::with_client();
     worker.invoke(1, "a", b"1");
     client.answer();
     worker.fnd.write_all(&stop().joined()).unwrap();
     client.post(&path("a", "response"), "", "2");
-    worker.expect(&result_frames(1, "application/json", b"2"));
+    worker.expect(&answered(1, "application/json", "2"));
     assert!(worker.end());
 }
 
@@ -385,7 +403,7 @@ fn an_extension_registers_and_gets_events() {
         "GET /2020-01-01/extension/event/next HTTP/1.1\r\nhost: x\r\nlambda-extension-identifier: {id}\r\n\r\n"
     ));
     client.get(NEXT);
-    worker.expect(&frames::ready(1));
+    worker.expect(&ready(1));
     worker.invoke(1, "a", b"1");
     client.answer();
     let (_, event) = extension.answer();

@@ -1,18 +1,20 @@
 //! Descriptor 3: the messages of fnd, and the bytes for it.
 
-use super::frames::{FndMessage, FrameHeader, FrameJoiner};
+use super::calls::Invocation;
 use super::state::{OutgoingFrames, WorkerState};
-use fnd_core::records::protocol::HEADER;
+use fnd_core::records::protocol::worker_side::{FndDecoder, FndMessage};
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::io::{self, ErrorKind};
 use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// The descriptor of a worker (`runtimes/PROTOCOL.md`).
 const DESCRIPTOR: i32 = 3;
+/// Bytes of fnd that are read at once.
+const READ_SIZE: usize = 16 << 10;
 
 /// Returns the connection to fnd. To be called once, before this process has opened anything.
 ///
@@ -35,35 +37,24 @@ pub(super) fn connection() -> io::Result<UnixStream> {
 ///
 /// # Errors
 /// fnd sent something else than the protocol says.
-pub(super) async fn read(from: OwnedReadHalf, state: &WorkerState) -> Result<(), String> {
-    let mut from = BufReader::new(from);
-    let mut joiner = FrameJoiner::default();
-    while let Some((header, content)) = frame(&mut from).await? {
-        match joiner.add(header, content)? {
-            Some(FndMessage::Invoke(invocation)) => state.add_call(invocation),
-            Some(FndMessage::Stop) => state.stop(),
-            None => {}
+pub(super) async fn read(mut from: OwnedReadHalf, state: &WorkerState) -> Result<(), String> {
+    let mut decoder = FndDecoder::default();
+    let mut bytes = vec![0; READ_SIZE];
+    loop {
+        let count = match from.read(&mut bytes).await {
+            // fnd may end in the middle of a message.
+            Ok(0) => return Ok(()),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+            Err(error) => return Err(format!("failed to read from fnd: {error}")),
+        };
+        decoder.push(bytes.get(..count).unwrap_or_default());
+        while let Some(message) = decoder.take()? {
+            match message {
+                FndMessage::Invoke { call, content } => state.add_call(Invocation::read(call, content)?),
+                FndMessage::Stop => state.stop(),
+            }
         }
-    }
-    Ok(())
-}
-
-/// Returns the next frame; nothing at the end.
-async fn frame(from: &mut BufReader<OwnedReadHalf>) -> Result<Option<(FrameHeader, Vec<u8>)>, String> {
-    let mut header = [0; HEADER];
-    match from.read_exact(&mut header).await {
-        Ok(_) => {}
-        // fnd may end in the middle of a message.
-        Err(error) if [ErrorKind::UnexpectedEof, ErrorKind::ConnectionReset].contains(&error.kind()) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(format!("failed to read from fnd: {error}")),
-    }
-    let header = FrameHeader::read(header)?;
-    let mut content = vec![0; header.length];
-    match from.read_exact(&mut content).await {
-        Ok(_) => Ok(Some((header, content))),
-        Err(_) => Ok(None),
     }
 }
 

@@ -231,7 +231,7 @@ impl<'a> WatchProcess<'a> {
     }
 
     fn examine(&mut self) {
-        watched::examine(&mut self.watched, &mut self.watches, &mut self.scans);
+        watched::examine(&mut self.watched, &mut self.watches, |number| self.scans.all(number));
         let next = self.clock().now.saturating_add(POLL_INTERVAL);
         self.examined_next = watched::is_hidden(&self.watched).then_some(next);
         let places = watched::places(&self.watched);
@@ -243,7 +243,7 @@ impl<'a> WatchProcess<'a> {
 
     fn mounts_changed(&mut self) {
         if let Some(mounts) = &mut self.mounts {
-            watched::mounts_changed(&mut self.watched, &mounts.read(), &mut self.scans);
+            watched::mounts_changed(&mut self.watched, &mounts.read(), |number| self.scans.all(number));
         }
     }
 

@@ -3,7 +3,6 @@
 use super::disk::{InodeIdentity, open_directory};
 use super::found::ScanFindings;
 use super::mounts::below;
-use super::scans::Scans;
 use super::watches::Watches;
 use fnd_core::path_steps;
 use fnd_core::triggers::file::entries::Entries;
@@ -98,14 +97,14 @@ pub(super) fn is_hidden(watched: &[WatchedDirectory]) -> bool {
 }
 
 /// Scans directories below which something was mounted or unmounted.
-pub(super) fn mounts_changed(watched: &mut [WatchedDirectory], table: &[u8], scans: &mut Scans) {
+pub(super) fn mounts_changed(watched: &mut [WatchedDirectory], table: &[u8], mut scan: impl FnMut(u16)) {
     for watched in watched.iter_mut().filter(|watched| watched.is_recursive) {
         // The table of mounts has paths without links.
         let path = std::fs::canonicalize(&watched.path).unwrap_or_else(|_| watched.path.clone());
         let mounts = below(table, &path);
         if watched.mounts != mounts {
             watched.mounts = mounts;
-            scans.all(watched.number);
+            scan(watched.number);
         }
     }
 }
@@ -125,7 +124,7 @@ fn way(path: &Path) -> Vec<(PathBuf, OsString)> {
 }
 
 /// Examines where the paths lead now. A directory that appeared or was replaced is scanned.
-pub(super) fn examine(watched: &mut [WatchedDirectory], watches: &mut Watches, scans: &mut Scans) {
+pub(super) fn examine(watched: &mut [WatchedDirectory], watches: &mut Watches, mut scan: impl FnMut(u16)) {
     // The directories along each path are watched before the path is followed. So every later change is reported.
     let ways: Vec<Vec<(PathBuf, OsString)>> = watched.iter().map(|watched| way(&watched.path)).collect();
     let hidden = watches.watch_ways(ways.iter());
@@ -143,7 +142,7 @@ pub(super) fn examine(watched: &mut [WatchedDirectory], watches: &mut Watches, s
         {
             let error = watches.add(watched.number, b"", directory.as_fd()).err();
             if is_replaced || error.is_none() {
-                scans.all(watched.number);
+                scan(watched.number);
             }
             watched.found.blind = error;
         }

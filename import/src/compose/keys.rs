@@ -41,10 +41,35 @@ pub(super) const SERVICE: KeyTexts = fnd_manifest::texts! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::testing::check_rows;
+    use crate::tests::testing::{check_absent, check_rows, keys_of};
+
+    /// Keys that a file may lack without a row, and why.
+    const WITHOUT: KeyTexts = fnd_manifest::texts! {
+        "image build": "the program of `command` runs",
+        "command entrypoint": "a service without both is refused",
+        "working_dir": "both begin in the directory of the file",
+        "stop_grace_period stop_signal": "the importer writes the time of compose, and both send SIGTERM",
+        "deploy scale": "both start one process",
+        "mem_limit pids_limit cpus user": "the row of the command tells of the default limits and of the user",
+        "logging": "fnd keeps the output itself",
+        "annotations attach blkio_config cap_add cap_drop cgroup cgroup_parent configs container_name cpu_count \
+         cpu_percent cpu_period cpu_quota cpu_rt_period cpu_rt_runtime cpu_shares cpuset credential_spec depends_on \
+         develop device_cgroup_rules devices dns dns_opt dns_search domainname env_file environment expose extends \
+         external_links extra_hosts gpus group_add healthcheck hostname init ipc isolation label_file labels links \
+         mac_address mem_reservation mem_swappiness memswap_limit models networks oom_kill_disable oom_score_adj pid \
+         platform ports post_start pre_stop privileged profiles provider pull_policy pull_refresh_after read_only \
+         runtime secrets security_opt shm_size stdin_open storage_opt sysctls tmpfs tty ulimits use_api_socket \
+         userns_mode uts volumes volumes_from": "both have nothing of it",
+    };
 
     #[test]
     fn rows_have_verdicts() {
         check_rows(&[FILE, SERVICE]);
+    }
+
+    #[test]
+    fn every_key_has_a_verdict_where_it_is_absent() {
+        let keys = keys_of(SERVICE);
+        check_absent(keys, super::super::ABSENT, WITHOUT);
     }
 }

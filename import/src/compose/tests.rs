@@ -77,8 +77,10 @@ fn every_key_has_a_verdict() {
     let manifest = table(only(&imported));
     assert_eq!(manifest["limits"]["grace"].as_str(), Some("10s"));
     assert_eq!(manifest["enabled"].as_bool(), Some(false));
-    // compose leaves a service without `restart` that has ended.
-    assert_eq!(row(&imported.report, "a").verdict, Differs);
+    // compose leaves a service without `restart` that has ended, and gives it a network of its own.
+    for key in ["a.restart", "a.network_mode"] {
+        assert_eq!(row(&imported.report, key).verdict, Differs, "{key}");
+    }
 }
 
 #[test]

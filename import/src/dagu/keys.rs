@@ -74,7 +74,23 @@ pub(super) fn is_filled(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::testing::check_rows;
+    use crate::tests::testing::{check_absent, check_rows, keys_of};
+
+    /// Keys that a file may lack without a row, and why.
+    const WITHOUT: KeyTexts = fnd_manifest::texts! {
+        "steps": "a file without steps is refused",
+        "name": "both take the name of the file",
+        "type": "the row of the steps tells of their order",
+        "schedule": "both run it only when they are asked to",
+        "timeoutSec maxCleanUpTimeSec restartWaitSec": "both wait for the end of a step",
+        "histRetentionDays histRetentionRuns logDir logOutput maxOutputSize": "fnd keeps the output itself",
+        "overlapPolicy catchupWindow maxActiveRuns maxActiveSteps delaySec skipIfSuccessful queue":
+            "a run that would overlap is skipped, and a missed one is not made up for",
+        "actions artifacts consts container defaults description env errorMail group handlerOn harness harnesses \
+         infoMail kubernetes labels llm mailOn otel params precondition preconditions redis registryAuths resources \
+         retryPolicy runConfig s3 secrets shell shellArgs smtp ssh stepTypes tags tasks tools webhook workerSelector":
+            "both have nothing of it",
+    };
 
     #[test]
     fn references_are_no_variables_of_the_shell() {
@@ -108,5 +124,11 @@ mod tests {
     #[test]
     fn rows_have_verdicts() {
         check_rows(&[DAG, STEP]);
+    }
+
+    #[test]
+    fn every_key_has_a_verdict_where_it_is_absent() {
+        let keys = keys_of(DAG);
+        check_absent(keys, ABSENT, WITHOUT);
     }
 }

@@ -124,7 +124,25 @@ fn blank(rest: &mut [u8], end: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::testing::check_rows;
+    use crate::tests::testing::{check_absent, check_rows, keys_of};
+
+    /// Keys that a file may lack without a row, and why.
+    const WITHOUT: KeyTexts = fnd_manifest::texts! {
+        "name script exec_interpreter args node_args exec_mode instances env port uid":
+            "the same without it, or the row of the script tells of it",
+        "cwd": "a row of its own tells where the app begins",
+        "kill_timeout": "the importer writes pm2's time",
+        "max_memory_restart": "the row of the script tells of the default limits",
+        "max_restarts min_uptime stop_exit_codes restart_delay exp_backoff_restart_delay":
+            "the row of `autorestart`, there or not, tells of the restarts",
+        "disable_logs error_file log_date_format log_file log_type merge_logs out_file pid_file time":
+            "fnd keeps the output itself",
+        "autostart": "both start it",
+        "append_env_to_name automation cron_restart deep_monitoring disable_source_map_support disable_trace \
+         event_loop_inspector execute_command force ignore_watch increment_var install_url instance_var io \
+         kill_retry_time listen_timeout name_prefix namespace pmx post_update source_map_support trace treekill \
+         username v8 vizion wait_ready watch watch_delay watch_options windows_hide write": "both have nothing of it",
+    };
 
     #[test]
     fn every_spelling_of_a_key_is_known() {
@@ -161,5 +179,15 @@ mod tests {
     #[test]
     fn rows_have_verdicts() {
         check_rows(&[ROWS]);
+    }
+
+    #[test]
+    fn every_key_has_a_verdict_where_it_is_absent() {
+        let keys = [SCALARS, OTHERS]
+            .into_iter()
+            .flat_map(str::split_ascii_whitespace)
+            .chain(keys_of(ROWS))
+            .collect();
+        check_absent(keys, ABSENT, WITHOUT);
     }
 }

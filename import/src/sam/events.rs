@@ -1,30 +1,13 @@
 //! The events of a function: routes of APIs, schedules, its URL.
 
 use super::cron::{SamTime, time};
-use super::function::SamImport;
 use super::intrinsics::{intrinsic, not_known, unresolved};
-use super::keys;
+use super::{SamImport, keys};
 use crate::rows::reported;
 use crate::tree::NamedValue;
 use fnd_manifest::foreign::Field;
 use fnd_manifest::foreign::yaml::{Value as Yaml, YamlNode};
 use toml::Value;
-
-/// Where the authorizers of a template's APIs are.
-#[derive(Clone, Copy)]
-pub(super) struct SamApis<'a> {
-    /// The whole template.
-    pub(super) root: NamedValue<'a>,
-}
-
-impl SamApis<'_> {
-    /// Says whether a section, such as `Resources`, has this name.
-    pub(super) fn has(self, section: &str, name: &str) -> bool {
-        self.root
-            .get(section)
-            .is_some_and(|section| section.get(name).is_some())
-    }
-}
 
 /// A key of a table, its value and its origin.
 type TableKey = (&'static str, Value, Option<Field>);
@@ -49,7 +32,7 @@ pub(super) fn read(import: &mut SamImport<'_>, events: &NamedValue<'_>) {
         let mut nodes = [Some(event), properties].into_iter().flatten();
         if let Some(unknown) = nodes.find(|item| intrinsic(item.node).is_some()) {
             let words = unresolved(&unknown).unwrap_or_default();
-            import.report.refused(&field, &not_known(&words, import.apis));
+            import.report.refused(&field, &not_known(&words, import.root));
             continue;
         }
         let known = ["Type", "Properties"];
@@ -82,7 +65,7 @@ fn route(import: &mut SamImport<'_>, (event, properties): SamEvent<'_, '_>, kind
             // `restriction` reads it, with that of the API.
             "Auth" => {}
             "Path" | "Method" | "PayloadFormatVersion" => match (unresolved(&item), item.text()) {
-                (Some(words), _) => report.refused(&field, &not_known(&words, import.apis)),
+                (Some(words), _) => report.refused(&field, &not_known(&words, import.root)),
                 (None, None) => report.refused(&field, "expected a text"),
                 (None, Some(text)) if item.key == "Path" => route_path = Some((text, field)),
                 (None, Some(text)) if item.key == "Method" => method = Some((text, field)),
@@ -158,7 +141,7 @@ fn auth(import: &mut SamImport<'_>, (event, properties): SamEvent<'_, '_>, kind:
     let place = own.unwrap_or(*event);
     let field = import.field(&place, &format!("{path}.Auth"));
     let id = properties.and_then(|properties| properties.get("RestApiId").or_else(|| properties.get("ApiId")));
-    match restriction(own, &import.apis.access_of(kind, id)) {
+    match restriction(own, &access_of(import.root, kind, id)) {
         Some(words) => secret(import, field, &format!("instead of {words}")),
         None => {
             import.report.differs(&field, "http.auth", OPEN);
@@ -210,36 +193,34 @@ struct ApiAccess {
     other: Option<String>,
 }
 
-impl SamApis<'_> {
-    /// Returns who may call the routes of an API, by the logical id in its reference: its own settings, else those of `Globals`.
-    fn access_of(&self, kind: &str, id: Option<NamedValue<'_>>) -> ApiAccess {
-        let name = id.and_then(|id| {
-            id.text().or_else(|| match &intrinsic(id.node)?.1.value {
-                Yaml::Text(name) => Some(name.clone()),
-                _ => None,
-            })
-        });
-        let resource = name.and_then(|name| self.root.get("Resources")?.get(&name));
-        let is_sam = |item: &NamedValue<'_>| {
-            item.text_of("Type")
-                .is_some_and(|kind| kind.starts_with("AWS::Serverless::"))
+/// Returns who may call the routes of an API, by the logical id in its reference: its own settings, else those of `Globals`.
+fn access_of(root: NamedValue<'_>, kind: &str, id: Option<NamedValue<'_>>) -> ApiAccess {
+    let name = id.and_then(|id| {
+        id.text().or_else(|| match &intrinsic(id.node)?.1.value {
+            Yaml::Text(name) => Some(name.clone()),
+            _ => None,
+        })
+    });
+    let resource = name.and_then(|name| root.get("Resources")?.get(&name));
+    let is_sam = |item: &NamedValue<'_>| {
+        item.text_of("Type")
+            .is_some_and(|kind| kind.starts_with("AWS::Serverless::"))
+    };
+    let resource = resource.filter(is_sam);
+    if id.is_some() && resource.is_none() {
+        // Nobody can see here who may call such an API.
+        return ApiAccess {
+            other: Some("the rules of its API, which is not in the template,".to_owned()),
+            ..ApiAccess::default()
         };
-        let resource = resource.filter(is_sam);
-        if id.is_some() && resource.is_none() {
-            // Nobody can see here who may call such an API.
-            return ApiAccess {
-                other: Some("the rules of its API, which is not in the template,".to_owned()),
-                ..ApiAccess::default()
-            };
-        }
-        let own = resource.and_then(|resource| resource.get("Properties"));
-        let globals = self.root.get("Globals").and_then(|globals| globals.get(kind));
-        let mut access = ApiAccess::default();
-        for part in [own, globals].into_iter().flatten() {
-            access.add(&part);
-        }
-        access
     }
+    let own = resource.and_then(|resource| resource.get("Properties"));
+    let globals = root.get("Globals").and_then(|globals| globals.get(kind));
+    let mut access = ApiAccess::default();
+    for part in [own, globals].into_iter().flatten() {
+        access.add(&part);
+    }
+    access
 }
 
 /// Keys of an OpenAPI document that say who may call, or that bring another document with more keys.
@@ -305,7 +286,7 @@ pub(super) fn url(import: &mut SamImport<'_>, url: &NamedValue<'_>) {
                 let words = unresolved(&item);
                 let why = words.map_or_else(
                     || "expected `NONE` or `AWS_IAM`".to_owned(),
-                    |words| not_known(&words, import.apis),
+                    |words| not_known(&words, import.root),
                 );
                 import.report.refused(&field, &why);
             }
@@ -315,7 +296,7 @@ pub(super) fn url(import: &mut SamImport<'_>, url: &NamedValue<'_>) {
                 let why = "expected `BUFFERED` or `RESPONSE_STREAM`".to_owned();
                 import
                     .report
-                    .refused(&field, &words.map_or(why, |words| not_known(&words, import.apis)));
+                    .refused(&field, &words.map_or(why, |words| not_known(&words, import.root)));
             }
             ("Cors", _) => cors = origins(import, &item),
             _ => import.report.unknown(&field, "`FunctionUrlConfig` has no such key"),
@@ -370,7 +351,6 @@ fn cors_note(key: &str) -> &'static str {
 /// The key with the time of a schedule.
 const TIMES: [&str; 2] = ["Schedule", "ScheduleExpression"];
 
-/// A schedule.
 fn schedule(import: &mut SamImport<'_>, (event, properties): SamEvent<'_, '_>, kind: &str, path: &str) {
     let whole = import.field(event, path);
     // EventBridge has no other zone, but its scheduler has.
@@ -385,7 +365,7 @@ fn schedule(import: &mut SamImport<'_>, (event, properties): SamEvent<'_, '_>, k
             continue;
         }
         if let Some(words) = unresolved(&item) {
-            report.refused(&field, &not_known(&words, import.apis));
+            report.refused(&field, &not_known(&words, import.root));
             continue;
         }
         let text = item.text().unwrap_or_default();

@@ -1,43 +1,16 @@
 //! A function of a template: its properties.
 
-use super::code::{BOOTSTRAP, ReadCode};
-use super::events::{self, SamApis};
+use super::code::BOOTSTRAP;
+use super::events;
 use super::intrinsics::{intrinsic, not_known, place_of_aws, unresolved};
-use super::keys;
-use super::prepare::SamTemplate;
+use super::{SamImport, keys};
 use crate::names::{is_settable, lists};
 use crate::rows::{absent, reported, table, take};
 use crate::text::within;
 use crate::tree::NamedValue;
-use fnd_manifest::foreign::{ConversionReport, Field, FieldVerdict, MadeManifest};
+use fnd_manifest::foreign::{Field, FieldVerdict};
 use fnd_manifest::runtime::shebang::is_bash_for_sh;
 use fnd_manifest::schema::TextKind;
-use std::path::Path;
-
-/// The machine that a template is read on. Tests have another one.
-#[derive(Clone, Copy)]
-pub(super) struct SamMachine<'a> {
-    /// The directory that a relative `CodeUri` begins at.
-    pub(super) base: &'a Path,
-    pub(super) read: ReadCode,
-    /// The architecture, as Rust names it.
-    pub(super) architecture: &'a str,
-}
-
-/// A function on its way.
-pub(super) struct SamImport<'a> {
-    pub(super) made: MadeManifest,
-    pub(super) report: ConversionReport,
-    /// The logical id.
-    pub(super) id: &'a str,
-    pub(super) apis: SamApis<'a>,
-    pub(super) template: &'a SamTemplate,
-    pub(super) machine: SamMachine<'a>,
-    /// The value of `MemorySize`, in MB.
-    pub(super) memory: Option<(i64, Field)>,
-    /// Whether an event is a route of API Gateway.
-    pub(super) has_api: bool,
-}
 
 /// The default of `pool.max`.
 const WORKERS: i64 = 4;
@@ -54,7 +27,6 @@ impl<'a> SamImport<'a> {
         item.named(&format!("{}.{path}", self.id))
     }
 
-    /// Reads the function.
     pub(super) fn read(&mut self, resource: &NamedValue<'a>) {
         let whole = resource.field();
         for item in resource.items() {
@@ -94,7 +66,7 @@ impl<'a> SamImport<'a> {
         };
         let field = self.field(&item, "Runtime");
         if let Some(words) = unresolved(&item) {
-            return Err((field, not_known(&words, self.apis)));
+            return Err((field, not_known(&words, self.root)));
         }
         let runtime = item.text().unwrap_or_default();
         if lists("provided provided.al2 provided.al2023", &runtime) {
@@ -149,7 +121,7 @@ impl<'a> SamImport<'a> {
         if (!lists(NESTED, key) || intrinsic(item.node).is_some())
             && let Some(words) = unresolved(item)
         {
-            return self.report.refused(&field, &not_known(&words, self.apis));
+            return self.report.refused(&field, &not_known(&words, self.root));
         }
         if lists(keys::SCALARS, key) {
             if item.is_scalar(&mut self.report, &field) {
@@ -306,7 +278,7 @@ impl<'a> SamImport<'a> {
                 continue;
             }
             let value = match (words, variable.text()) {
-                (Some(words), _) => Err(not_known(&words, self.apis)),
+                (Some(words), _) => Err(not_known(&words, self.root)),
                 (None, Some(_)) if !is_settable(variable.key) => {
                     Err("it is no name that a variable can have here".to_owned())
                 }
@@ -362,7 +334,7 @@ impl<'a> SamImport<'a> {
         for part in item.items() {
             let field = self.field(&part, &format!("EventInvokeConfig.{}", part.key));
             if let Some(words) = unresolved(&part).filter(|_| part.key != "DestinationConfig") {
-                self.report.refused(&field, &not_known(&words, self.apis));
+                self.report.refused(&field, &not_known(&words, self.root));
                 continue;
             }
             let text = part.text().unwrap_or_default();

@@ -1,7 +1,6 @@
 //! Intrinsic functions of CloudFormation: `!Ref`, `!Sub` and others, in their short and their long form. One whose value only
 //! AWS knows stays as it is; the reader of its key refuses it by name.
 
-use super::events::SamApis;
 use crate::tree::NamedValue;
 use fnd_manifest::foreign::yaml::{Value, YamlNode};
 use std::cell::Cell;
@@ -125,19 +124,20 @@ pub(super) fn place_of_aws(text: &str) -> Option<&'static str> {
 }
 
 /// Why a value is refused that only AWS knows.
-pub(super) fn not_known(words: &str, template: SamApis<'_>) -> String {
+pub(super) fn not_known(words: &str, template: NamedValue<'_>) -> String {
+    let has = |section: &str, name: &str| template.get(section).is_some_and(|section| section.get(name).is_some());
     let named = words
         .strip_prefix("!Ref ")
         .or_else(|| words.strip_prefix("!GetAtt "))
         .and_then(|path| path.split('.').next());
-    if named.is_some_and(|name| template.has("Resources", name)) {
+    if named.is_some_and(|name| has("Resources", name)) {
         return format!("fnd knows no value for `{words}`, since AWS makes this resource: write the value here");
     }
     match words.strip_prefix("!Ref ") {
         _ if words.contains(DYNAMIC) => format!(
             "only AWS resolves `{words}`: write the value here, or remove the key and name a secret of fnd in `[secrets]` of the written function"
         ),
-        Some(name) if template.has("Parameters", name) => {
+        Some(name) if has("Parameters", name) => {
             format!("fnd knows no value for `{words}`: write it, or say it with `--parameter {name}=VALUE`")
         }
         Some(name) => format!(

@@ -172,7 +172,23 @@ pub(super) fn advice(runtime: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::testing::check_rows;
+    use crate::tests::testing::{check_absent, check_rows, keys_of};
+
+    /// Keys that a file may lack without a row, and why.
+    const WITHOUT: KeyTexts = fnd_manifest::texts! {
+        "Timeout Architectures": "a row of its own has the default of AWS",
+        "Runtime CodeUri Handler PackageType InlineCode ImageUri ImageConfig":
+            "what runs is the `bootstrap` in the code",
+        "MemorySize": "fnd's default gives more than the 128 MB of AWS",
+        "Events FunctionUrlConfig": "nothing calls it by itself",
+        "Role RolePath Policies PermissionsBoundary AssumeRolePolicyDocument": "fnd has no IAM",
+        "AutoPublishAlias AutoPublishAliasAllProperties AutoPublishCodeSha256 CapacityProviderConfig \
+         CodeSigningConfigArn DeadLetterQueue DeploymentPreference Description DurableConfig Environment \
+         FileSystemConfigs FunctionName FunctionScalingConfig KmsKeyArn Layers LoggingConfig PropagateTags \
+         ProvisionedConcurrencyConfig PublishToLatestPublished RecursiveLoop RuntimeManagementConfig SnapStart \
+         SourceKMSKeyArn Tags TenancyConfig Tracing VersionDeletionPolicy VersionDescription VpcConfig":
+            "both have nothing of it",
+    };
 
     #[test]
     fn rows_have_verdicts() {
@@ -196,5 +212,11 @@ mod tests {
         ] {
             assert_eq!(unknown(key), expected);
         }
+    }
+
+    #[test]
+    fn every_key_has_a_verdict_where_it_is_absent() {
+        let keys = READ.split_ascii_whitespace().chain(keys_of(FUNCTION)).collect();
+        check_absent(keys, ABSENT, WITHOUT);
     }
 }

@@ -27,13 +27,38 @@ use super::rows::reported;
 use super::text;
 use super::tree::{self, NamedValue};
 use crate::failure::ImportFailure;
-use events::SamApis;
+use code::ReadCode;
 use fnd_manifest::foreign::yaml::Document;
-use fnd_manifest::foreign::{ConversionReport, MadeManifest};
-use function::{SamImport, SamMachine};
+use fnd_manifest::foreign::{ConversionReport, Field, MadeManifest};
 use intrinsics::PSEUDO_PARAMETERS;
 use prepare::{SamTemplate, is_function, prepared};
 use std::path::Path;
+
+/// The machine that a template is read on. Tests have another one.
+#[derive(Clone, Copy)]
+struct SamMachine<'a> {
+    /// The directory that a relative `CodeUri` begins at.
+    base: &'a Path,
+    read: ReadCode,
+    /// The architecture, as Rust names it.
+    architecture: &'a str,
+}
+
+/// A function on its way.
+struct SamImport<'a> {
+    made: MadeManifest,
+    report: ConversionReport,
+    /// The logical id.
+    id: &'a str,
+    /// The whole template.
+    root: NamedValue<'a>,
+    template: &'a SamTemplate,
+    machine: SamMachine<'a>,
+    /// The value of `MemorySize`, in MB.
+    memory: Option<(i64, Field)>,
+    /// Whether an event is a route of API Gateway.
+    has_api: bool,
+}
 
 /// Reads a template; `parameters` are values as `NAME=VALUE`.
 ///
@@ -174,7 +199,7 @@ fn read(template: &SamTemplate, machine: SamMachine<'_>, imported: &mut Imported
             made: MadeManifest::new(name),
             report: ConversionReport::default(),
             id: resource.key,
-            apis: SamApis { root },
+            root,
             template,
             machine,
             memory: None,

@@ -14,7 +14,7 @@ mod parse;
 
 use super::Imported;
 use super::names::ImportedNames;
-use super::rows::{KeyTexts, absent, refuse, reported};
+use super::rows::{KeyTexts, absent, refuse, reported, unknown_key};
 use super::script::{self, ReadScript, ScriptCode, is_mask, split};
 use super::stop_signal::{is_killed_at_once, stop_signal};
 use super::text::{self, ImportText, within};
@@ -72,6 +72,8 @@ const ABSENT: KeyTexts = fnd_manifest::texts! {
     "autorestart mode": RESTARTS,
     "user": NO_USER,
     "startretries": "after three starts that fail supervisord gives up; fnd never does, and waits longer each time (`[retry]`)",
+    "directory entry": "supervisord begins where it was started; the program begins in the directory of its code",
+    "environment env": "supervisord passes on its own environment; a function gets only `[env]`",
 };
 
 /// The rows of sections; behind a colon a section has a name of its own.
@@ -92,8 +94,15 @@ const ROWS: KeyTexts = fnd_manifest::texts! {
     "not-here priority": "functions have no order: a service is started again until it works",
     "not-here serverurl": "there is no supervisord",
     "refused umask": "expected a mask such as `022`",
+    "not-here \
+     stdout_logfile stdout_logfile_maxbytes stdout_logfile_backups stdout_capture_maxbytes stdout_events_enabled stdout_syslog \
+     stderr_logfile stderr_logfile_maxbytes stderr_logfile_backups stderr_capture_maxbytes stderr_events_enabled stderr_syslog":
+        "fnd keeps the output itself: `fndctl logs`",
     "refused socket socket_backlog socket_owner socket_mode": "fnd opens no FastCGI socket for a program",
 };
+
+/// Keys of a program that are not in [`ROWS`].
+const OTHERS: &str = "command directory environment user autostart stopsignal stopwaitsecs";
 
 /// Why a directory is refused.
 const NO_DIRECTORY: &str =
@@ -255,7 +264,12 @@ impl SupervisordImport<'_> {
             refuse(&mut self.report, taken, &item.field);
         }
         absent(ABSENT, &mut self.report, |key| {
-            let is_common = key == "user" && (self.common.user.is_some() || self.common.machine.users.is_caller());
+            let is_common = match key {
+                "user" => self.common.user.is_some() || self.common.machine.users.is_caller(),
+                "directory" => self.common.directory.is_some(),
+                "environment" => !self.common.variables.is_empty(),
+                _ => false,
+            };
             let is_of_services = key == "startretries" && self.once;
             (!is_common && !is_of_services && !says(key)).then(|| Field {
                 name: key.to_owned(),
@@ -312,10 +326,7 @@ impl SupervisordImport<'_> {
                 made.works(report, "limits.grace", format!("{seconds}s"), field);
             }
             key if reported(ROWS, key, report, field) => {}
-            key if key.starts_with("stdout_") || key.starts_with("stderr_") => {
-                report.not_here(field, "fnd keeps the output itself: `fndctl logs`");
-            }
-            _ => report.unknown(field, "supervisord has no such key"),
+            key => report.unknown(field, &unknown_key("supervisord has no such key", key, ROWS, OTHERS)),
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Programs as services.
 
 use super::*;
-use crate::tests::testing::{check_refused, only, row, table};
+use crate::tests::testing::{check_absent, check_refused, keys_of, only, row, table};
 use fnd_manifest::foreign::FieldVerdict;
 
 fn made(text: &str) -> Imported {
@@ -100,12 +100,41 @@ fn what_holds_for_all_programs_reaches_them() {
 #[test]
 fn what_a_program_does_not_say_is_in_the_report() {
     let imported = made("[program:web]\ncommand=/bin/web\n");
-    for key in ["autorestart", "user", "startretries"] {
+    for key in ["autorestart", "user", "startretries", "directory", "environment"] {
         assert_eq!(row(&imported.report, key).verdict, FieldVerdict::Differs, "{key}");
     }
     assert_eq!(table(only(&imported))["limits"]["grace"].as_str(), Some("10s"));
     let imported = made("[program:web]\ncommand=/bin/web\nuser=root\n");
     check_refused(&imported.report, "what of this needs root?", "");
+}
+
+/// Keys that a program may lack without a row, and why.
+const WITHOUT: KeyTexts = fnd_manifest::texts! {
+    "command": "a program without it is refused",
+    "autostart": "both start it",
+    "stopsignal stopwaitsecs": "both send SIGTERM, and the importer writes supervisord's time",
+    "umask": "it is that of `[supervisord]`, whose default is fnd's",
+    "exitcodes startsecs": "the rows of `autorestart` and `startretries` tell of the restarts",
+    "stopasgroup killasgroup": "fnd ends every process of a function in any case",
+    "stdout_logfile stdout_logfile_maxbytes stdout_logfile_backups stdout_capture_maxbytes stdout_events_enabled stdout_syslog \
+     stderr_logfile stderr_logfile_maxbytes stderr_logfile_backups stderr_capture_maxbytes stderr_events_enabled stderr_syslog":
+        "fnd keeps the output itself",
+    "process_name numprocs numprocs_start redirect_stderr priority serverurl socket socket_backlog socket_owner socket_mode":
+        "both have nothing of it",
+};
+
+#[test]
+fn every_key_has_a_verdict_where_it_is_absent() {
+    let keys = OTHERS.split_ascii_whitespace().chain(keys_of(ROWS)).collect();
+    check_absent(keys, ABSENT, WITHOUT);
+}
+
+#[test]
+fn a_misspelt_key_is_recognised() {
+    let imported = made("[program:web]\ncommand=/bin/web\nstdout_logfil=/x\n");
+    let row = row(&imported.report, "stdout_logfil");
+    assert_eq!(row.verdict, FieldVerdict::Unknown);
+    assert!(row.note.as_deref().unwrap().contains("`stdout_logfile`"), "{row:?}");
 }
 
 #[test]

@@ -56,6 +56,10 @@ const UNIT: &str = "\
 /// The settings of `[Install]`.
 const INSTALL: &str = "Alias Also DefaultInstance RequiredBy UpheldBy WantedBy";
 
+/// The note on a signal that systemd ignores for a program unless the unit says otherwise.
+const SIGPIPE: &str = "systemd ignores SIGPIPE for the program; here a write to a closed pipe or socket ends a program that does not ignore it \
+                       itself";
+
 /// The rows of settings of `[Service]` whose value does not matter.
 pub(super) const SERVICE_ROWS: KeyTexts = fnd_manifest::texts! {
     "works CPUAccounting MemoryAccounting TasksAccounting IOAccounting IPAccounting BlockIOAccounting SyslogIdentifier \
@@ -84,6 +88,7 @@ pub(super) const SERVICE_ROWS: KeyTexts = fnd_manifest::texts! {
     "not-here ExecStop ExecStopPost":
         "fnd runs nothing after the end: write it into the script, behind the command or in a `trap`",
     "not-here ExecReload": "fnd sends no signal for a reload: a saved function is started anew",
+    "differs IgnoreSIGPIPE": SIGPIPE,
     "differs RestartSteps": "the pause doubles up to `retry.max_interval`",
     "not-here SendSIGKILL FinalKillSignal SendSIGHUP": "after `limits.grace` fnd sends SIGKILL",
 };
@@ -122,6 +127,8 @@ pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
     "Restart service": "without it systemd leaves a service that has ended; fnd starts it again",
     "RestartSec retry.interval": "systemd waits 100ms each time; fnd waits 1s, and longer each time",
     "StartLimitBurst": "after five starts in ten seconds systemd gives up; fnd never does",
+    "IgnoreSIGPIPE": SIGPIPE,
+    "PATH env.PATH": "systemd's has /usr/local/sbin and /usr/sbin, too; a function's is /usr/local/bin:/usr/bin:/bin",
 };
 
 /// Returns the settings of a section.

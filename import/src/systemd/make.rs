@@ -1,6 +1,6 @@
 //! Makes a function of a service, and of the timer that starts it.
 
-use super::parse::{Specifiers, UnitSetting, effective, items};
+use super::parse::{Specifiers, UnitSetting, effective, items, words};
 use super::timer::UnitTimer;
 use super::unit::{SystemdMachine, Unit, UnitImport, UnitStep};
 use super::values::truth;
@@ -161,13 +161,20 @@ impl UnitImport<'_> {
         let has = |key: &str| settings.iter().any(|item| item.key == key);
         let restarts = settings.iter().rfind(|item| item.key == "Restart");
         let restarts = restarts.is_some_and(|item| item.value != "no");
+        let sets_path = |item: &UnitSetting| {
+            let words = words(&item.value).unwrap_or_default();
+            item.key == "Environment" && words.iter().any(|word| word.starts_with("PATH="))
+        };
         absent(keys::ABSENT, &mut self.report, |key| {
             let counts = match key {
-                "Restart" => true,
-                "RestartSec" => restarts,
-                _ => restarts && !has("StartLimitIntervalSec") && !has("StartLimitInterval"),
+                // These two hold for scripts as well; the first one is a variable.
+                "PATH" => !settings.iter().any(sets_path),
+                "IgnoreSIGPIPE" => true,
+                "Restart" => self.service,
+                "RestartSec" => self.service && restarts,
+                _ => self.service && restarts && !has("StartLimitIntervalSec") && !has("StartLimitInterval"),
             };
-            (self.service && counts && !has(key)).then(|| text.whole(&format!("{key}=")))
+            (counts && !has(key)).then(|| text.whole(&format!("{key}=")))
         });
         // Nothing has started the unit by itself: neither a timer nor a boot.
         if std::mem::take(&mut self.starts) {

@@ -22,7 +22,7 @@ const PROTECTIONS: &str = "\
     ProtectKernelLogs ProtectKernelModules ProtectKernelTunables ProtectProc ProtectSystem RemoveIPC \
     RestrictNamespaces RestrictRealtime RestrictSUIDSGID";
 
-/// Takes a setting over.
+/// Writes a setting of the unit as keys of the function.
 ///
 /// # Errors
 /// Why it is refused.
@@ -79,6 +79,7 @@ pub(super) fn item(maker: &mut UnitImport<'_>, item: &UnitSetting) -> Result<(),
         }
         // The standard input of a run without a payload is empty.
         "StandardInput" if value == "null" => report.works(field, ""),
+        "IgnoreSIGPIPE" if truth(value) == Ok(false) => report.works(field, ""),
         "ExecStop" if maker.service && is_sigterm(value) => report.works(field, ""),
         "ExecStop" if maker.service => {
             let note = "fnd ends every process with SIGTERM or `service.stop_signal`, and after `limits.grace` with SIGKILL: let the \

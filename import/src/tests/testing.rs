@@ -36,6 +36,27 @@ pub(crate) fn check_refused(report: &ConversionReport, words: &str, text: &str) 
     );
 }
 
+/// Returns the keys that the rows of a table name.
+pub(crate) fn keys_of(rows: KeyTexts) -> Vec<&'static str> {
+    let keys = rows.iter().flat_map(|(head, _)| head.split_ascii_whitespace().skip(1));
+    keys.collect()
+}
+
+/// Checks that each key of a program has a verdict where a file lacks it: a row of `absent`, or a reason in `without`.
+#[track_caller]
+pub(crate) fn check_absent(mut keys: Vec<&'static str>, absent: KeyTexts, without: KeyTexts) {
+    let reported = absent
+        .iter()
+        .filter_map(|(head, _)| head.split_ascii_whitespace().next());
+    let others = without.iter().flat_map(|(head, _)| head.split_ascii_whitespace());
+    let mut decided: Vec<&str> = reported.chain(others).collect();
+    decided.sort_unstable();
+    keys.sort_unstable();
+    // Several tables may name a key.
+    keys.dedup();
+    assert_eq!(decided, keys);
+}
+
 /// Checks that the rows of tables have verdicts: every key that they name is reported.
 #[track_caller]
 pub(crate) fn check_rows(tables: &[KeyTexts]) {

@@ -16,6 +16,7 @@ pub(super) const ABSENT: KeyTexts = fnd_manifest::texts! {
     "http-methods http.methods": "without it webhook takes every method; the route takes GET and POST",
     "command-working-directory entry":
         "without it the command begins where webhook was started; here it begins in the directory of its code",
+    "pass-environment-to-command env": "webhook passes on its own environment; a function gets only `[env]`",
 };
 
 /// The rows of keys whose value does not matter.
@@ -48,8 +49,21 @@ pub(super) fn may_be_rule(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ROWS, may_be_rule, unknown};
-    use crate::tests::testing::check_rows;
+    use super::{ABSENT, KeyTexts, LISTS, OTHERS, ROWS, SCALARS, may_be_rule, unknown};
+    use crate::tests::testing::{check_absent, check_rows, keys_of};
+
+    /// Keys that a file may lack without a row, and why.
+    const WITHOUT: KeyTexts = fnd_manifest::texts! {
+        "id execute-command": "a hook without it is refused",
+        "trigger-rule": "a row says that anybody may run it, as before",
+        "trigger-rule-mismatch-http-response-code": "the row of the rule tells of the answer",
+        "include-command-output-in-response include-command-output-in-response-on-error response-message \
+         response-headers success-http-response-code":
+            "the answer is that of webhook",
+        "incoming-payload-content-type keep-file-environment parse-parameters-as-json pass-arguments-to-command \
+         pass-file-to-command pre-hook-command trigger-signature-soft-failures":
+            "both have nothing of it",
+    };
 
     #[test]
     fn a_rule_may_be_misspelt() {
@@ -79,5 +93,15 @@ mod tests {
     #[test]
     fn rows_have_verdicts() {
         check_rows(&[ROWS]);
+    }
+
+    #[test]
+    fn every_key_has_a_verdict_where_it_is_absent() {
+        let keys = [SCALARS, LISTS, OTHERS]
+            .into_iter()
+            .flat_map(str::split_ascii_whitespace)
+            .chain(keys_of(ROWS))
+            .collect();
+        check_absent(keys, ABSENT, WITHOUT);
     }
 }

@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 pub(super) enum HookFunction {
     /// The body as a file, `$_body`: standard input can be read once, and several values may come from it.
     Body,
-    /// Reads a header.
     Header,
     /// Reads a field of a query or a form.
     Field,

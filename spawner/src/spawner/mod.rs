@@ -211,7 +211,7 @@ impl Spawner {
         spawner.workers.restore_ends(&spawner.exits())?;
         spawner.remove_staged();
         spawner.workers.host.places.remove_spare_results();
-        let sockets = sockets::set_aside(&spawner.workers.host.places.http());
+        let sockets = sockets::rename_earlier(&spawner.workers.host.places.http());
         spawner.workers.sockets = sockets.failed("list the directories of sockets")?;
         if let Some(SocketSource::Inherited(number)) = socket {
             let socket = listener::inherited(number);

@@ -63,7 +63,7 @@ pub fn remove(dir: &Path) -> bool {
 ///
 /// # Errors
 /// If they can't be listed: no worker with the number of one of them could start.
-pub fn set_aside(http: &Path) -> io::Result<Vec<PathBuf>> {
+pub fn rename_earlier(http: &Path) -> io::Result<Vec<PathBuf>> {
     let aside = |entry: fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();
         let aside = http.join(format!("{EARLIER}{}-{name}", crate::clock::unix_ms()));

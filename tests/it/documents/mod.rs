@@ -97,6 +97,7 @@ pages! {
     sandbox: "docs/sandbox.md",
     schedules: "docs/schedules.md",
     secrets: "docs/secrets.md",
+    senders: "docs/senders.md",
     services: "docs/services.md",
     state: "docs/state.md",
     team: "docs/team.md",
@@ -246,6 +247,59 @@ fn the_documents_have_at_most_60_000_words() {
     let words = |path: &PathBuf| fs::read_to_string(path).unwrap().split_whitespace().count();
     let count: usize = pages.iter().map(words).sum();
     assert!(count <= 60_000, "the pages together have {count} words");
+}
+
+/// Nobody has to read more to begin.
+#[test]
+fn the_first_week_is_seven_pages_of_at_most_6_000_words() {
+    let list = fs::read_to_string(repository().join("docs/README.md")).unwrap();
+    let (_, week) = list.split_once("## Begin: the first week\n").unwrap();
+    let (week, _) = week.split_once("\n## ").unwrap();
+    let pages: Vec<&str> = week
+        .split("](")
+        .skip(1)
+        .filter_map(|part| part.split(')').next())
+        .collect();
+    assert_eq!(pages.len(), 7, "{pages:?}");
+    let text = |page: &&str| fs::read_to_string(repository().join("docs").join(page)).unwrap();
+    let count: usize = pages.iter().map(|page| text(page).split_whitespace().count()).sum();
+    assert!(count <= 6_000, "the pages of the first week have {count} words");
+}
+
+/// A reader who saves the functions of one page after the other has no two files with one name.
+#[test]
+fn functions_of_the_first_pages_do_not_collide() {
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    for page in [
+        "first-steps",
+        "writing-functions",
+        "handlers",
+        "schedules",
+        "webhooks",
+        "senders",
+        "secrets",
+        "releases",
+    ] {
+        let path = repository().join(format!("docs/{page}.md"));
+        for block in blocks(&path) {
+            let Use::Save(file) = block.use_of() else { continue };
+            let (name, _) = file.split_once('.').unwrap_or((file.as_str(), ""));
+            let before = files.entry(name.to_owned()).or_insert_with(|| file.clone());
+            assert_eq!(*before, file, "{}", block.place);
+        }
+    }
+    assert!(files.len() > 10, "{files:?}");
+}
+
+/// A page says what there is. The list of all keys is made of their table, and marks keys of later versions.
+#[test]
+fn pages_promise_nothing() {
+    for path in documents().iter().filter(|path| !path.ends_with("docs/reference.md")) {
+        let text = fs::read_to_string(path).unwrap().to_lowercase();
+        for words in ["not yet", "not built"] {
+            assert!(!text.contains(words), "{}: {words}", path.display());
+        }
+    }
 }
 
 /// Adds the paths of all code below a directory.

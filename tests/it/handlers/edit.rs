@@ -26,6 +26,7 @@ fn versions_of_handlers() {
     let fnd = Fnd::start();
     edited_under_load_no_call_fails_and_versions_go_forward(&fnd);
     a_version_that_cannot_be_loaded_replaces_nothing(&fnd);
+    a_reload_waits_until_the_new_version_is_loaded_or_refused(&fnd);
     a_version_that_could_not_be_loaded_is_tried_again_by_itself(&fnd);
     fnd.finish();
 }
@@ -100,6 +101,24 @@ fn a_version_that_cannot_be_loaded_replaces_nothing(fnd: &Fnd) {
         function.version == good.version && function.error.is_none()
     });
     assert_eq!(ask(fnd, "steady", ""), 1);
+}
+
+fn a_reload_waits_until_the_new_version_is_loaded_or_refused(fnd: &Fnd) {
+    fnd.drop_file("reloaded.py", &version(1));
+    fnd.wait_ready("reloaded");
+    assert_eq!(ask(fnd, "reloaded", ""), 1);
+    fnd.drop_file("reloaded.py", &format!("import no_such_module\n{}", version(2)));
+    let refused = fnd.ctl(&["reload"]).expect_code(8);
+    for words in ["functions/reloaded.py", "could not be loaded", "no_such_module"] {
+        assert!(refused.out().contains(words), "{refused}");
+    }
+    assert!(!refused.out().contains("reloaded: applied"), "{refused}");
+    assert_eq!(ask(fnd, "reloaded", ""), 1);
+    let again = fnd.ctl(&["reload"]).expect_code(0);
+    assert!(again.out().contains("invalid before"), "{again}");
+    fnd.drop_file("reloaded.py", &format!("import time\ntime.sleep(1)\n{}", version(3)));
+    let _ = fnd.ctl(&["reload"]).expect_code(0);
+    assert_eq!(ask(fnd, "reloaded", ""), 3);
 }
 
 /// The problem may be solved without a change of the file: a package is installed, or a data file is created.

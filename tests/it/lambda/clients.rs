@@ -40,12 +40,10 @@ def handler(event, context):
             'memory': context.memory_limit_in_mb, 'left': context.get_remaining_time_in_millis()}
 ";
 
-#[test]
-fn the_client_for_python_runs_unmodified() {
-    require!(lambda_python);
-    let (fnd, _) = start();
+/// Installs a function of AWS's client for Python, with its packages in the directory, as people pack it.
+fn install_python(fnd: &Fnd, name: &str, code: &str, manifest: &str) {
     let packages = programs::lambda_python().unwrap();
-    let to = stage(&fnd, "shop");
+    let to = stage(fnd, name);
     for entry in fs::read_dir(&packages).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         // The rest is pip's own.
@@ -56,15 +54,18 @@ fn the_client_for_python_runs_unmodified() {
             copy(&packages.join(&name), &to.join(&name));
         }
     }
-    fs::write(to.join("app.py"), PYTHON).unwrap();
+    fs::write(to.join("app.py"), code).unwrap();
     let bootstrap =
         "#!/bin/sh\nexport PYTHONPATH=\"$LAMBDA_TASK_ROOT\"\nexec /usr/bin/python3 -m awslambdaric \"$_HANDLER\"\n";
-    install(
-        &fnd,
-        "shop",
-        "handler = \"app.handler\"\n[limits]\ntimeout = \"20s\"\nmemory = \"128M\"\n",
-        bootstrap.as_bytes(),
-    );
+    let manifest = format!("handler = \"app.handler\"\n[limits]\ntimeout = \"20s\"\nmemory = \"128M\"\n{manifest}");
+    install(fnd, name, &manifest, bootstrap.as_bytes());
+}
+
+#[test]
+fn the_client_for_python_runs_unmodified() {
+    require!(lambda_python);
+    let (fnd, _) = start();
+    install_python(&fnd, "shop", PYTHON, "");
     let told = ask(&fnd, "shop", "{\"order\": 7}");
     assert_eq!(told["event"], json!({"order": 7}));
     assert_eq!(told["arn"], "arn:aws:lambda:us-east-1:000000000000:function:shop");
@@ -78,6 +79,40 @@ fn the_client_for_python_runs_unmodified() {
         lines.iter().any(|line| line.text.contains("app.py")).then_some(())
     });
     assert_eq!(ask(&fnd, "shop", "{\"order\": 8}")["event"], json!({"order": 8}));
+    fnd.finish();
+}
+
+/// Answers with its process id, once three calls run at the same time.
+const TOGETHER: &str = "import os, time
+
+def handler(event, context):
+    gate = os.environ['GATE']
+    open(os.path.join(gate, context.aws_request_id), 'w').close()
+    while len(os.listdir(gate)) < 3:
+        time.sleep(0.01)
+    return os.getpid()
+";
+
+/// `[pool] concurrency` is the variable by which the client makes a process for each call.
+#[test]
+fn the_client_for_python_has_several_calls_at_once() {
+    require!(lambda_python);
+    let (fnd, _) = start();
+    let gate = fnd.shared_directory("gate");
+    let manifest = format!(
+        "[env]\nGATE = \"{}\"\n[pool]\nmax = 1\nconcurrency = 3\n",
+        gate.display()
+    );
+    install_python(&fnd, "wide", TOGETHER, &manifest);
+    let callee = &fnd;
+    let mut processes: Vec<u64> = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..3).map(|_| scope.spawn(move || ask(callee, "wide", "{}"))).collect();
+        let answers = calls.into_iter().map(|call| call.join().unwrap().as_u64().unwrap());
+        answers.collect()
+    });
+    processes.sort_unstable();
+    processes.dedup();
+    assert_eq!(processes.len(), 3, "{processes:?}");
     fnd.finish();
 }
 

@@ -1,9 +1,10 @@
-//! The life of a worker: starts that fail, calls that end badly, many calls at once, extensions.
+//! The life of a worker: starts that fail, calls that end badly, many calls at once, restarts of fnd, extensions.
 
 use super::{ask, bash, executable, install, reason, stage, start};
 use fnd_core::records::outcome::RunState;
 use fnd_tests::wait::PATIENCE;
-use fnd_tests::{Fnd, require, wait_until};
+use fnd_tests::{Fnd, Setup, require, wait_until};
+use nix::sys::signal::Signal;
 use serde_json::json;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -87,6 +88,33 @@ fn fifteen_calls_at_once_are_all_answered() {
             assert_eq!((answer.status.as_u16(), answer.text()), (200, number.to_string()));
         }
     });
+    fnd.finish();
+}
+
+/// A planned restart hands a worker over with its call, whose answer the next fnd gets.
+#[test]
+fn a_worker_and_its_call_go_on_over_a_restart() {
+    require!(root, cgroup);
+    let mut fnd = Fnd::prepare(&Setup::default().detached());
+    let gate = fnd.shared_directory("gate").join("go");
+    fnd.launch();
+    let manifest = format!("[env]\nGATE = \"{}\"\n[pool]\nmax = 1\n", gate.display());
+    let body = "  echo before\n  until [[ $event != '\"wait\"' || -e $GATE ]]; do sleep 0.05; done\n  echo after\n\
+        \x20 answer=${worker:=1$RANDOM$RANDOM}";
+    install(&fnd, "kept", &manifest, &bash(body));
+    let worker = ask(&fnd, "kept", "");
+    let id = fnd.queue("kept", "\"wait\"");
+    let printed = || fnd.logs(id).into_iter().map(|line| line.text).collect::<Vec<_>>();
+    wait_until("its first words", PATIENCE, || (printed() == ["before"]).then_some(()));
+    fnd.replace(Signal::SIGTERM);
+    assert_eq!(fnd.invocation(id).state, RunState::Running, "{}", fnd.log());
+    fs::write(&gate, "").unwrap();
+    let view = fnd.wait_end(id);
+    assert_eq!((view.state, view.attempts), (RunState::Succeeded, 1), "{}", fnd.log());
+    assert_eq!(fnd.result(id).json::<serde_json::Value>(), worker);
+    let texts: Vec<_> = fnd.logs(id).into_iter().map(|line| line.text).collect();
+    assert_eq!(texts, ["before", "after"]);
+    assert_eq!(ask(&fnd, "kept", ""), worker, "the same worker serves on");
     fnd.finish();
 }
 

@@ -4,8 +4,8 @@
 //! Files:
 //! - `clients`: clients of several languages
 //! - `imported`: a template of SAM, as functions
-//! - `lives`: starts, failures, timeouts, many calls, extensions
-//! - `requests`: requests to routes, and schedules
+//! - `lives`: starts, failures, timeouts, many calls, restarts of fnd, extensions
+//! - `requests`: requests to routes, schedules, CloudEvents
 
 mod clients;
 mod imported;

@@ -1,4 +1,5 @@
-//! Requests to routes are events of function URLs (payload 2.0), their answers are those of AWS; schedules are events of EventBridge.
+//! Requests to routes are events of function URLs (payload 2.0), their answers are those of AWS; schedules are events of EventBridge,
+//! CloudEvents are their data.
 
 use super::{bash, install, start};
 use base64::Engine as _;
@@ -85,6 +86,27 @@ fn a_schedule_is_an_event_of_eventbridge() {
         time.ends_with('Z') && time.len() == "2026-11-30T12:00:00Z".len(),
         "{event}"
     );
+    fnd.finish();
+}
+
+#[test]
+fn a_cloud_event_is_its_data() {
+    let (fnd, _) = start();
+    install(
+        &fnd,
+        "mail",
+        "[[event]]\ntype = \"order.*\"\n",
+        &bash("  answer=$event"),
+    );
+    let event =
+        json!({"specversion": "1.0", "type": "order.created", "source": "shop", "id": "1", "data": {"order": 7}});
+    let headers = [("content-type", "application/cloudevents+json")];
+    let answer = fnd
+        .client()
+        .call("POST", "/v1/events", &headers, event.to_string().as_bytes());
+    assert_eq!(answer.status, 202, "{}", answer.text());
+    let view = fnd.wait_run("mail");
+    assert_eq!(fnd.result(view.id).json::<Value>(), json!({"order": 7}));
     fnd.finish();
 }
 

@@ -75,14 +75,27 @@ pub(crate) fn restarts_and_kills(machine: &mut VirtualMachine) {
 }
 
 /// An upgrade and a downgrade restart fnd, but neither the spawner nor functions. The other version is the older
-/// package in `FND_VM_OLDER`, else the same version packed anew.
+/// package in `FND_VM_OLDER`, else the same version packed anew. An older fnd may refuse the history of this one, so from
+/// an older package there is only the upgrade, which begins without a history. From 0.1.0 it ends what runs.
 pub(crate) fn upgrade(machine: &mut VirtualMachine) {
     const OTHER: &str = "/payload/other.deb";
+    const OWN: &str = "/payload/fnd.deb";
+    let version = |package: &str| machine.ok(&format!("dpkg-deb --field {package} Version"));
+    let is_lower = |one: &str, other: &str| {
+        let compared = machine.run(&format!("dpkg --compare-versions {one} lt {other}"));
+        compared.code == 0
+    };
+    let is_older = is_lower(&version(OTHER), &version(OWN));
+    let is_of_0_1 = is_lower(&version(OTHER), "0.2.0");
+    if is_older {
+        machine.ok("dpkg --purge fnd");
+    }
+    machine.ok(&format!("dpkg --install {OTHER}"));
     machine.drop_bash("staying", "[limits]\ntimeout = \"1h\"", STAYING);
     machine.ok("rm -f /var/lib/fnd/home/staying/go");
-    machine.ok(&format!("dpkg --install {OTHER}"));
-    // There and back, whichever is the newer one: each time with a function that began under the version before.
-    for (from, to) in [(OTHER, "/payload/fnd.deb"), ("/payload/fnd.deb", OTHER)] {
+    // There and back, each time with a function that began under the version before.
+    let ways = [(OTHER, OWN), (OWN, OTHER)];
+    for (from, to) in ways.into_iter().take(if is_older { 1 } else { 2 }) {
         // With the spawner of the version it goes on from: an upgrade leaves that running.
         machine.ok("systemctl stop fnd.service && systemctl start fnd.service");
         machine.wait_ready("staying");
@@ -91,6 +104,13 @@ pub(crate) fn upgrade(machine: &mut VirtualMachine) {
         let (fnd, spawner) = (machine.main_pid("fnd.service"), machine.main_pid("fnd-spawner.service"));
         machine.ok(&format!("dpkg --install {to}"));
         machine.wait_restarted("fnd.service", &fnd);
+        if is_of_0_1 {
+            assert_ne!(machine.main_pid("fnd-spawner.service"), spawner);
+            let run = machine.wait_invocation(&staying, ".ended_at != null");
+            assert_eq!(text(&run, "reason"), "interrupted", "{run}");
+            machine.wait_ready("staying");
+            continue;
+        }
         assert_eq!(machine.main_pid("fnd-spawner.service"), spawner, "{from} to {to}");
         machine.wait_invocation(&staying, ".state == \"running\"");
         machine.ok("touch /var/lib/fnd/home/staying/go");
@@ -108,7 +128,7 @@ pub(crate) fn upgrade(machine: &mut VirtualMachine) {
         machine.ok("rm /var/lib/fnd/home/staying/go");
         machine.nothing_left();
     }
-    machine.ok("systemctl stop fnd.service && dpkg --install /payload/fnd.deb");
+    machine.ok(&format!("systemctl stop fnd.service && dpkg --install {OWN}"));
 }
 
 /// State of a newer fnd is refused and not changed, and running functions continue.

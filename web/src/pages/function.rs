@@ -1,6 +1,6 @@
 //! The page of one function.
 
-use super::function_run::{Known, form, known};
+use super::function_run::{Known, form, is_kept, known, mistakes, queue};
 use super::{function_page, function_parts, function_path};
 use crate::api::{Api, Failure};
 use crate::http::{Request, Response};
@@ -39,11 +39,33 @@ pub(super) async fn show(request: &Request, api: &Api, name: &FunctionName) -> R
     whole(request, api, &known, &Sent::default()).await
 }
 
+/// Queues a run with what the form "Run" has. Mistakes are shown beside their fields.
+///
+/// # Errors
+/// The caller may not run the function, or fnd does not answer.
+pub(super) async fn run(request: &Request, api: &Api, name: &FunctionName) -> Result<Response, Failure> {
+    let known = known(api, name).await?;
+    let mut sent = Sent {
+        values: request.form.clone(),
+        ..Sent::default()
+    };
+    (sent.status, sent.mistakes) = match sent.payload(&known.fields) {
+        Ok(payload) => match queue(api, name, payload).await {
+            Ok(queued) => return Ok(Response::Redirect(format!("/runs/{}?follow=1", queued.id))),
+            // The typed values stay: people can mend them, or send them again when there is room.
+            Err(Failure::Refused(problem)) if is_kept(problem.status) => (problem.status, mistakes(&problem)),
+            Err(failure) => return Err(failure),
+        },
+        Err(mistakes) => (422, mistakes),
+    };
+    whole(request, api, &known, &sent).await
+}
+
 /// Shows the page with what the form "Run" has.
 ///
 /// # Errors
 /// fnd does not answer.
-pub(super) async fn whole(request: &Request, api: &Api, known: &Known, sent: &Sent) -> Result<Response, Failure> {
+async fn whole(request: &Request, api: &Api, known: &Known, sent: &Sent) -> Result<Response, Failure> {
     let name = &known.detail.status.function;
     let encoded = encode(name.as_str());
     let (path, of_runs) = (

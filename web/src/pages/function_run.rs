@@ -1,8 +1,7 @@
 //! The form "Run" of a function: what it has, and what becomes of it.
 
-use super::{function, function_page, function_path};
+use super::{function_page, function_path};
 use crate::api::{Api, Failure};
-use crate::http::{Request, Response};
 use crate::parts::actions::command as line;
 use crate::parts::fields::{Mistake, Sent, command, inputs};
 use fnd_core::api::{FunctionDetail, Problem, Queued};
@@ -19,30 +18,8 @@ pub(super) struct Known {
     pub(super) fields: Vec<Field>,
 }
 
-/// Queues a run with what the form "Run" has. Mistakes are shown beside their fields.
-///
-/// # Errors
-/// The caller may not run the function, or fnd does not answer.
-pub(super) async fn run(request: &Request, api: &Api, name: &FunctionName) -> Result<Response, Failure> {
-    let known = known(api, name).await?;
-    let mut sent = Sent {
-        values: request.form.clone(),
-        ..Sent::default()
-    };
-    (sent.status, sent.mistakes) = match sent.payload(&known.fields) {
-        Ok(payload) => match queue(api, name, payload).await {
-            Ok(queued) => return Ok(Response::Redirect(format!("/runs/{}?follow=1", queued.id))),
-            // The typed values stay: people can mend them, or send them again when there is room.
-            Err(Failure::Refused(problem)) if is_kept(problem.status) => (problem.status, mistakes(&problem)),
-            Err(failure) => return Err(failure),
-        },
-        Err(mistakes) => (422, mistakes),
-    };
-    function::whole(request, api, &known, &sent).await
-}
-
 /// Returns whether a form that was refused is shown again: not to those who may not see or run the function.
-fn is_kept(status: u16) -> bool {
+pub(super) fn is_kept(status: u16) -> bool {
     !matches!(status, 401 | 403 | 404)
 }
 
@@ -70,7 +47,11 @@ pub(super) async fn known(api: &Api, name: &FunctionName) -> Result<Known, Failu
     })
 }
 
-async fn queue(api: &Api, name: &FunctionName, (media, payload): (&str, Vec<u8>)) -> Result<Queued, Failure> {
+pub(super) async fn queue(
+    api: &Api,
+    name: &FunctionName,
+    (media, payload): (&str, Vec<u8>),
+) -> Result<Queued, Failure> {
     let path = format!("{}/invocations", function_path(name));
     let headers = [("content-type".to_owned(), media.to_owned())];
     // Without a payload the function gets its own `data`.
@@ -83,7 +64,7 @@ async fn queue(api: &Api, name: &FunctionName, (media, payload): (&str, Vec<u8>)
 }
 
 /// Returns the mistakes that fnd found in a payload.
-fn mistakes(problem: &Problem) -> Vec<Mistake> {
+pub(super) fn mistakes(problem: &Problem) -> Vec<Mistake> {
     let document = serde_json::to_value(problem).unwrap_or_default();
     let found = document["input"].as_array().into_iter().flatten().map(|one| Mistake {
         pointer: one["pointer"].as_str().unwrap_or_default().to_owned(),

@@ -61,7 +61,7 @@ async fn find(request: &Request, api: &Api) -> Result<Response, Failure> {
         (Method::Get, ["functions", name, "diff"]) => diff::show(request, api, &function_name(name)?).await,
         // A form with mistakes has this address: a reload shows the function.
         (Method::Get, ["functions", name, "run"]) => Ok(Response::Redirect(function_page(&function_name(name)?))),
-        (Method::Post, ["functions", name, "run"]) => function_run::run(request, api, &function_name(name)?).await,
+        (Method::Post, ["functions", name, "run"]) => function::run(request, api, &function_name(name)?).await,
         (Method::Post, ["functions", name, verb]) => {
             function_changes::change(request, api, &function_name(name)?, verb).await
         }

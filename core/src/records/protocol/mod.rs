@@ -4,12 +4,16 @@
 //! hostile input of all: every length is checked against a bound before anything is allocated.
 //!
 //! Files:
+//! - `header`: the header of a frame
 //! - `read`: joins frames of a worker to messages
+//! - `worker_side`: reads messages of fnd and writes those of a worker, for workers
 //! - `write`: cuts messages of fnd into frames
 
+mod header;
 mod read;
 #[cfg(test)]
 mod tests;
+pub mod worker_side;
 mod write;
 
 pub use read::{Decoder, ProtocolError};
@@ -48,6 +52,13 @@ enum MessageKind {
     Log = 6,
     Stop = 7,
     Cancel = 8,
+}
+
+/// Splits the content of an Invoke or a Result into its head and the bytes behind the head; nothing if it ends inside the head.
+#[must_use]
+pub fn head_and_parts(content: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (size, rest) = content.split_first_chunk::<4>()?;
+    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX))
 }
 
 /// A message from a worker.

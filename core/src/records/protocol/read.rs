@@ -1,6 +1,7 @@
 //! Reads a worker's messages: joins frames to whole messages.
 
-use super::{FRAME_MAX, HEAD_MAX, HEADER, MORE, MessageKind, OPTIONAL, ResultHead, WorkerMessage};
+use super::header::FrameHeader;
+use super::{FRAME_MAX, HEAD_MAX, HEADER, MORE, MessageKind, OPTIONAL, ResultHead, WorkerMessage, head_and_parts};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
@@ -78,13 +79,6 @@ struct Filling {
     rest: usize,
     /// Whether another frame follows.
     more: bool,
-}
-
-struct Header {
-    length: usize,
-    kind: u8,
-    flags: u8,
-    call: u64,
 }
 
 impl Decoder {
@@ -184,7 +178,7 @@ impl Decoder {
                 }
             }
             let Some(header) = self.header()? else { return Ok(None) };
-            let known = kind(header.kind);
+            let known = header.message_kind();
             let more = header.flags & MORE != 0;
             let call = header.call;
             if known == Some(MessageKind::Body)
@@ -242,7 +236,7 @@ impl Decoder {
                 (None, _) => return Err(ProtocolError::Type(header.kind)),
             };
             let part = match &partial {
-                Partial::Stream(stream) => Some(stream.part(&header)),
+                Partial::Stream(stream) => Some(stream.part(header)),
                 Partial::Joined(..) | Partial::Result(_) => None,
             };
             self.used = from + header.length;
@@ -298,7 +292,7 @@ impl Decoder {
         Ok(Some(WorkerMessage::Result { call, head, data }))
     }
 
-    fn header(&self) -> Result<Option<Header>, ProtocolError> {
+    fn header(&self) -> Result<Option<FrameHeader>, ProtocolError> {
         let Some(bytes) = self
             .buffer
             .get(self.used..)
@@ -306,20 +300,14 @@ impl Decoder {
         else {
             return Ok(None);
         };
-        let [l0, l1, l2, l3, kind, flags, r0, r1, call @ ..] = *bytes;
-        let length = usize::try_from(u32::from_le_bytes([l0, l1, l2, l3])).unwrap_or(usize::MAX);
-        if length > FRAME_MAX {
+        let header = FrameHeader::parse(*bytes);
+        if header.length > FRAME_MAX {
             return Err(ProtocolError::Frame("too long"));
         }
-        if [r0, r1] != [0, 0] || flags & !(MORE | OPTIONAL) != 0 {
+        if header.reserved != [0, 0] || header.flags & !(MORE | OPTIONAL) != 0 {
             return Err(ProtocolError::Frame("unknown flags"));
         }
-        Ok(Some(Header {
-            length,
-            kind,
-            flags,
-            call: u64::from_le_bytes(call),
-        }))
+        Ok(Some(header))
     }
 
     fn within_bounds(&self, call: u64, kind: MessageKind, size: usize) -> Result<(), ProtocolError> {
@@ -350,9 +338,9 @@ impl Stream {
     }
 
     /// Returns the bytes of the last frame. The content of the first frame, which is a Result, begins with the head.
-    fn part(&self, frame: &Header) -> WorkerMessage {
+    fn part(&self, frame: FrameHeader) -> WorkerMessage {
         let from = self.data.len().saturating_sub(frame.length);
-        let is_first = kind(frame.kind) == Some(MessageKind::Result);
+        let is_first = frame.message_kind() == Some(MessageKind::Result);
         WorkerMessage::Part {
             call: frame.call,
             head: is_first.then(|| self.head.clone()),
@@ -369,20 +357,6 @@ impl Stream {
             data: Some(self.data),
         }
     }
-}
-
-fn kind(number: u8) -> Option<MessageKind> {
-    [
-        MessageKind::Ready,
-        MessageKind::Invoke,
-        MessageKind::Body,
-        MessageKind::Result,
-        MessageKind::Error,
-        MessageKind::Log,
-        MessageKind::Stop,
-    ]
-    .into_iter()
-    .find(|kind| *kind as u8 == number)
 }
 
 fn worker_message(
@@ -433,7 +407,7 @@ fn wrong_length() -> ProtocolError {
 
 /// Returns a result whose head is whole in its first frame; nothing if the head goes on in another frame.
 fn begin(call: u64, content: &[u8], result_max: u64) -> Result<Option<Partial>, ProtocolError> {
-    let Some((head, part)) = split(content) else {
+    let Some((head, part)) = head_and_parts(content) else {
         return Ok(None);
     };
     let head = checked(head)?;
@@ -460,7 +434,7 @@ fn begin(call: u64, content: &[u8], result_max: u64) -> Result<Option<Partial>, 
 
 fn result(message: &[u8]) -> Result<(ResultHead, Option<Vec<u8>>), ProtocolError> {
     let short = || ProtocolError::Message("a result ends inside its head".to_owned());
-    let (head, body) = split(message).ok_or_else(short)?;
+    let (head, body) = head_and_parts(message).ok_or_else(short)?;
     let mut head = checked(head)?;
     if head.stream {
         head.data = Some(body.len() as u64);
@@ -471,12 +445,6 @@ fn result(message: &[u8]) -> Result<(ResultHead, Option<Vec<u8>>), ProtocolError
     // A length of 0 is an empty result. Without a length there is no result.
     let data = head.data.map(|_| body.to_vec());
     Ok((head, data))
-}
-
-/// Returns the head of a result, and the part of its body that is there.
-fn split(message: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (size, rest) = message.split_first_chunk::<4>()?;
-    rest.split_at_checked(usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX))
 }
 
 fn checked(head: &[u8]) -> Result<ResultHead, ProtocolError> {

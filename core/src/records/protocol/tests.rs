@@ -3,7 +3,7 @@ use crate::data::Data;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-fn frame(kind: u8, flags: u8, call: u64, content: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, call: u64, content: &[u8]) -> Vec<u8> {
     let length = u32::try_from(content.len()).unwrap();
     let mut out = length.to_le_bytes().to_vec();
     out.extend_from_slice(&[kind, flags, 0, 0]);

@@ -1,5 +1,6 @@
 //! Writes fnd's messages: cuts them into frames.
 
+use super::header::header;
 use super::{FRAME_MAX, HEADER, InvokeHead, MORE, MessageKind, OPTIONAL};
 use crate::data::Data;
 use bytes::Bytes;
@@ -82,7 +83,7 @@ pub fn cancel(call: u64) -> OutgoingMessage {
 }
 
 /// Returns a message of less than [`FRAME_MAX`] bytes.
-fn whole(kind: MessageKind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
+pub(super) fn whole(kind: MessageKind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
     let size = parts.iter().map(|part| part.len()).sum();
     if size > FRAME_MAX {
         // Payload and previous result are short here (`COPIED_MAX`), so the head alone exceeds a frame.
@@ -96,7 +97,7 @@ fn whole(kind: MessageKind, call: u64, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Cuts parts into frames: a header, and views of the parts behind it.
-fn pieces(mut kind: MessageKind, call: u64, parts: Vec<Bytes>) -> Vec<Bytes> {
+pub(super) fn pieces(mut kind: MessageKind, call: u64, parts: Vec<Bytes>) -> Vec<Bytes> {
     let mut remaining: usize = parts.iter().map(Bytes::len).sum();
     let mut parts = parts.into_iter();
     let mut part = Bytes::new();
@@ -120,11 +121,4 @@ fn pieces(mut kind: MessageKind, call: u64, parts: Vec<Bytes>) -> Vec<Bytes> {
         }
         kind = MessageKind::Body;
     }
-}
-
-fn header(length: usize, (kind, flags): (MessageKind, u8), call: u64) -> [u8; HEADER] {
-    // The length is at most FRAME_MAX.
-    let [l0, l1, l2, l3] = u32::try_from(length).unwrap_or(u32::MAX).to_le_bytes();
-    let [c0, c1, c2, c3, c4, c5, c6, c7] = call.to_le_bytes();
-    [l0, l1, l2, l3, kind as u8, flags, 0, 0, c0, c1, c2, c3, c4, c5, c6, c7]
 }

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use crate::records::outcome::Reason;
-use crate::run::{Action, Answered, Event, Exited, FunctionKind, Http, Pool, Rules};
+use crate::run::{Action, Answered, Event, Exited, FunctionKind, FunctionState, Http, Pool, Rules};
 use fnd_manifest::function::Listen;
 use fnd_wire::frame::ExitStatus::{Code, Signal};
 use fnd_wire::ids::WorkerId;
@@ -408,6 +408,38 @@ fn a_reload_does_not_wait_for_the_pause() {
 }
 
 #[test]
+fn a_version_is_undecided_until_the_trial_that_was_asked_for_is_over() {
+    let f = name("f");
+    let mut b = with_a_trial(&kept());
+    assert!(b.s.is_undecided(&f), "its worker loads");
+    b.code(2, 1);
+    assert!(!b.s.is_undecided(&f), "fnd tries again by itself");
+    b.event(installed("f", 2, kept()));
+    assert!(b.s.is_undecided(&f), "a reload asks for a trial");
+    b.ready(3);
+    assert!(!b.s.is_undecided(&f), "it serves");
+    assert!(!b.s.is_undecided(&name("none")));
+}
+
+/// A reload waits for this trial.
+#[test]
+fn a_new_version_is_tried_in_the_pause_of_a_crash_loop() {
+    let mut b = Bench::with(kept());
+    for n in 1..=5 {
+        b.submit(n.into());
+        b.spawned(n);
+        b.code(n, 1);
+    }
+    let state = |b: &Bench| b.s.function(&name("f")).unwrap().state;
+    assert_eq!(state(&b), FunctionState::CrashLooping);
+    let tried = b.event(installed("f", 2, kept()));
+    assert!(tried.contains("spawn w6"), "{tried}");
+    assert!(b.s.is_undecided(&name("f")));
+    b.ready(6);
+    assert_eq!(state(&b), FunctionState::Ready);
+}
+
+#[test]
 fn a_hand_over_waits_for_requests_whose_connections_end_with_it() {
     let mut b = Bench::with(server(Pool {
         concurrency: 2,
@@ -474,5 +506,6 @@ fn disabling_a_function_is_no_failure_of_the_version_on_trial() {
     enable(&mut b, false);
     b.exited(exit(2, Code(0)));
     assert_eq!(trial(&b), Some((0, false)));
+    assert!(!b.s.is_undecided(&name("f")), "a disabled function tries nothing");
     assert!(enable(&mut b, true).contains("spawn w3"), "{:?}", b.last);
 }

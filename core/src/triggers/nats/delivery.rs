@@ -2,6 +2,7 @@
 //! holder of the claim is silent.
 //!
 //! ```text
+//!  nobody has looked in the ledger, and it was delivered before ───▶ look, then decide again
 //!  in the ledger, without an end ──────────────────────────────────▶ renew
 //!  in the ledger, its end is not acknowledged ─────────────────────▶ go on with its end
 //!  its claim is not read, and it was delivered before ─────────────▶ read the claim, then decide again
@@ -39,8 +40,12 @@ pub struct Delivery<'a> {
     pub delivered: u64,
     /// Whether the function takes messages: it is enabled and has a version that can run, and fnd does not drain.
     pub takes_work: bool,
-    /// The row of a message with the same identity in the ledger of this node; absent: there is none.
+    /// The row of a message with the same identity in the ledger of this node; absent: there is none, or nobody has looked.
     pub local: Option<LocalMessage<'a>>,
+    /// Whether somebody has looked.
+    pub is_looked_up: bool,
+    /// Whether a first delivery is looked up, too. Else it may be accepted at once: the ledger refuses it if it has a row of it.
+    pub looks_first: bool,
     /// The claim on the message, as far as this node has read it.
     pub claim: &'a ClaimSeen,
     /// Whether the holder of the claim is silent; used only if the claim is one that ends by silence.
@@ -122,6 +127,8 @@ pub enum DeliveryStep {
     Acknowledge(NothingRuns),
     /// Give it back: the server delivers it again after this time, to any node.
     GiveBack(Duration),
+    /// Look for its row in the ledger of this node and decide again.
+    LookUp,
     /// Read its claim and decide again.
     ReadClaim,
     /// Read the key of the claim's holder and decide again.
@@ -159,19 +166,14 @@ pub struct Takeover {
 /// Decides what to do with a delivery.
 #[must_use]
 pub fn decide(delivery: &Delivery<'_>) -> DeliveryStep {
-    if let Some(local) = delivery.local {
-        let is_same = local.place == delivery.place;
-        match local.step {
-            LocalStep::Open if is_same => return DeliveryStep::Renew,
-            LocalStep::Ending if is_same => return DeliveryStep::GoOn,
-            // It is in the ledger. Its acknowledgement was lost.
-            LocalStep::Accepted if is_same => return acknowledge(is_same),
-            // The first message is not lost while its work goes on here: the duplicate must outlast it.
-            LocalStep::Open | LocalStep::Accepted | LocalStep::Ending => return give_back(delivery.rules.ack_wait),
-            LocalStep::Closed => return acknowledge(is_same),
-            // Only the claim says what the other node has made of it.
-            LocalStep::Superseded => {}
+    match delivery.local {
+        Some(local) => {
+            if let Some(step) = of_row(local, delivery.place, delivery.rules) {
+                return step;
+            }
         }
+        None if !delivery.is_looked_up && !is_accepted_unseen(delivery) => return DeliveryStep::LookUp,
+        None => {}
     }
     if !delivery.takes_work {
         return DeliveryStep::GiveBack(GIVE_BACK_LEAST); // another node may take it
@@ -188,6 +190,28 @@ pub fn decide(delivery: &Delivery<'_>) -> DeliveryStep {
         // A newer fnd may hold it. Nobody loses the message: it comes again.
         ClaimSeen::Unreadable => give_back(GIVE_BACK_MOST),
         ClaimSeen::Found(claim, revision) => of_claim(delivery, claim, *revision),
+    }
+}
+
+/// Says whether a delivery is accepted before anybody has looked in the ledger. Most first deliveries are new, and the ledger takes no
+/// second row of a message.
+fn is_accepted_unseen(delivery: &Delivery<'_>) -> bool {
+    delivery.delivered <= 1 && delivery.takes_work && !delivery.looks_first
+}
+
+/// Decides by the row of a message with the same identity alone; absent: only the claim says what another node has made of it.
+#[must_use]
+pub fn of_row(local: LocalMessage<'_>, place: &StreamPlace, rules: &NatsRules) -> Option<DeliveryStep> {
+    let is_same = local.place == place;
+    match local.step {
+        LocalStep::Open if is_same => Some(DeliveryStep::Renew),
+        LocalStep::Ending if is_same => Some(DeliveryStep::GoOn),
+        // It is in the ledger. Its acknowledgement was lost.
+        LocalStep::Accepted if is_same => Some(acknowledge(is_same)),
+        // The first message is not lost while its work goes on here: the duplicate must outlast it.
+        LocalStep::Open | LocalStep::Accepted | LocalStep::Ending => Some(give_back(rules.ack_wait)),
+        LocalStep::Closed => Some(acknowledge(is_same)),
+        LocalStep::Superseded => None,
     }
 }
 

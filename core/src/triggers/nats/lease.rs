@@ -35,6 +35,9 @@ pub struct NodeLease {
     /// When the machine was found to have been suspended. A renewal that was sent before has an unknown age.
     resumed: Duration,
     attempts: BTreeMap<InvocationId, LeasedAttempt>,
+    /// How many attempts have each lease, without those whose time is over. Before each event the shortest one is asked for, and there may
+    /// be thousands of attempts.
+    leases: BTreeMap<Duration, usize>,
     /// Attempts whose time was over when a renewal came.
     over: BTreeSet<InvocationId>,
 }
@@ -63,7 +66,16 @@ impl NodeLease {
             worker,
             is_over: false,
         };
+        self.remove(invocation);
         self.attempts.insert(invocation, attempt);
+        *self.leases.entry(lease).or_default() += 1;
+    }
+
+    fn remove(&mut self, invocation: InvocationId) {
+        let removed = self.attempts.remove(&invocation);
+        if let Some(attempt) = removed.filter(|attempt| !attempt.is_over) {
+            count_out(&mut self.leases, attempt.lease);
+        }
     }
 
     /// Takes an attempt that an earlier fnd of this node has begun. Its time is the deadline that the spawner has from that fnd,
@@ -101,7 +113,7 @@ impl NodeLease {
     /// Removes an attempt that has ended, or whose claim was refused.
     pub fn ended(&mut self, invocation: InvocationId) {
         self.over.remove(&invocation);
-        self.attempts.remove(&invocation);
+        self.remove(invocation);
     }
 
     /// Returns when attempts with this lease end if it is not renewed again; nothing if it never was.
@@ -165,10 +177,13 @@ impl NodeLease {
             if !attempt.is_over && is_over(attempt) {
                 #[cfg(feature = "simulate")]
                 if attempt.worker.is_none() && crate::mutants::Mutant::LateClaimBegins.is_on() {
+                    count_out(&mut self.leases, attempt.lease);
                     attempt.lease = Duration::from_hours(1);
+                    *self.leases.entry(attempt.lease).or_default() += 1;
                     continue;
                 }
                 attempt.is_over = true;
+                count_out(&mut self.leases, attempt.lease);
                 self.over.insert(*id);
             }
         }
@@ -193,8 +208,7 @@ impl NodeLease {
     /// Returns the shortest lease of an attempt; nothing without attempts.
     #[must_use]
     pub fn shortest(&self) -> Option<Duration> {
-        let have_time = self.attempts.values().filter(|attempt| !attempt.is_over);
-        have_time.map(|attempt| attempt.lease).min()
+        self.leases.keys().next().copied()
     }
 
     /// Returns the deadline of each worker as the spawner is to know it, as the time from `now`: that of its attempt that ends
@@ -202,12 +216,7 @@ impl NodeLease {
     #[must_use]
     pub fn deadlines(&self, now: Duration) -> BTreeMap<WorkerId, Duration> {
         let mut deadlines = BTreeMap::new();
-        for attempt in self.attempts.values() {
-            // Before the first renewal the spawner has the deadline that it got from an earlier fnd, which is the right one.
-            let (Some((worker, ends_at)), Some(end)) = (attempt.worker, self.end_of(attempt.lease)) else {
-                continue;
-            };
-            let end = ends_at.map_or(end, |ends_at| end.min(ends_at));
+        for (worker, end) in self.ends() {
             let rest = end.saturating_sub(now);
             let known = deadlines.entry(worker).or_insert(rest);
             *known = rest.min(*known);
@@ -216,12 +225,39 @@ impl NodeLease {
         deadlines
     }
 
+    /// Returns the deadline of one worker, as [`Self::deadlines`] does, by the clock.
+    #[must_use]
+    pub fn end_of_worker(&self, worker: WorkerId) -> Option<Duration> {
+        let ends = self.ends().filter(|(its, _)| *its == worker);
+        ends.map(|(_, end)| end).min().filter(|_| !self.is_fenced(worker))
+    }
+
+    /// Returns the workers of the attempts, and when each attempt ends.
+    fn ends(&self) -> impl Iterator<Item = (WorkerId, Duration)> {
+        self.attempts.values().filter_map(|attempt| {
+            // Before the first renewal the spawner has the deadline that it got from an earlier fnd, which is the right one.
+            let (worker, ends_at) = attempt.worker?;
+            let end = self.end_of(attempt.lease)?;
+            Some((worker, ends_at.map_or(end, |ends_at| end.min(ends_at))))
+        })
+    }
+
     /// Says whether a worker has an attempt whose time is over and that has not ended. The spawner keeps the deadline that it has: if
     /// fnd is stopped before the attempt has ended, nothing else ends it.
     #[must_use]
     pub fn is_fenced(&self, worker: WorkerId) -> bool {
         let mut over = self.attempts.values().filter(|attempt| attempt.is_over);
         over.any(|attempt| attempt.worker.is_some_and(|(its, _)| its == worker))
+    }
+}
+
+/// Counts one attempt fewer with this lease.
+fn count_out(leases: &mut BTreeMap<Duration, usize>, lease: Duration) {
+    if let Some(count) = leases.get_mut(&lease) {
+        *count -= 1;
+        if *count == 0 {
+            leases.remove(&lease);
+        }
     }
 }
 

@@ -309,6 +309,8 @@ impl World {
             delivered: 2,
             takes_work: true,
             local: None,
+            is_looked_up: true,
+            looks_first: false,
             claim: &ClaimSeen::Found(Box::new(claim.0.clone()), claim.1),
             silence: HolderSilence::Other(silence),
             original: OriginalMessage::There,

@@ -53,18 +53,22 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum SecretVerb {
     /// List secrets, and the functions that name them; never values.
-    #[command(alias = "ls")]
+    #[command(alias = "ls", after_help = "Example:\n  sudo fndctl secret list")]
     List,
     /// Make a new value, store it and print it once.
+    #[command(after_help = "Example:\n  sudo fndctl secret new hook --for github")]
     New(New),
     /// Store a value that is read from standard input.
+    #[command(after_help = "Example:\n  sudo fndctl secret set slack-hook < value")]
     Set(Set),
     /// Encrypt a value that is read from standard input, as a file beside functions: secrets in git.
+    #[command(after_help = "Example:\n  sudo fndctl secret encrypt db-password < value")]
     Encrypt(encrypt::Encrypt),
     /// Make the key of this machine for such files, and print its recipient (`age1...`).
+    #[command(after_help = "Example:\n  sudo fndctl secret keygen")]
     Keygen,
     /// Remove a secret.
-    #[command(aliases = ["remove", "delete"])]
+    #[command(aliases = ["remove", "delete"], after_help = "Example:\n  sudo fndctl secret rm hook")]
     Rm {
         /// Name of the secret.
         #[arg(add = secret_names())]

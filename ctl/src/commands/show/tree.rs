@@ -102,7 +102,7 @@ async fn tree(context: &Context, root: InvocationView) -> Result<(CallNode, bool
             runs.push((called, at));
         }
     }
-    // The last ones have called nothing that is in the list, so they are complete first.
+    // Each run stands after its caller. So the calls of the last run are complete, and then those of the one before it.
     let mut calls: Vec<Vec<CallNode>> = runs.iter().map(|_| Vec::new()).collect();
     while let Some((run, caller)) = runs.pop() {
         let mut calls_of_it = calls.pop().unwrap_or_default();

@@ -13,7 +13,7 @@ use fnd_core::api::{FunctionDetail, Problem, ValidateReport};
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::{FunctionName, Version};
 use hyper::StatusCode;
-use hyper::header::LOCATION;
+use hyper::header::{CONTENT_TYPE, LOCATION};
 
 pub(super) static ROUTES: &[super::ControlRoute] = &[
     route!(PUT "/v1/functions/{function}" Function ADMIN "deploy", put, Some(&["dry_run"])),
@@ -24,7 +24,7 @@ pub(super) async fn put(call: ControlCall) -> Result<Answered, Refusal> {
     let dry_run = call.query.switch("dry_run")?;
     let function = named(&call)?;
     let condition = condition(&call, Version::parse, CONDITION)?;
-    let form = UploadForm::of(call.request.header("content-type")?).map_err(|what| refuse(Code::BadRequest, what))?;
+    let form = UploadForm::of(call.request.header(&CONTENT_TYPE)?).map_err(|what| refuse(Code::BadRequest, what))?;
     // Read after the headers were checked: a mistake there costs no transfer of 64 MiB.
     let body = call.read_body(UPLOAD_MAX, "the largest upload").await?;
     let upload = Upload {

@@ -4,8 +4,7 @@ use super::audit::Auditing;
 use super::{ControlRoute, LATER, RouteAbout, routes};
 use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation};
-use crate::http::query::decode;
-use crate::http::request::short;
+use crate::http::query::{decode, short};
 use crate::http::response::{Refusal, refuse};
 use crate::invoke::refusal::no_function;
 use fnd_core::access::Permissions;
@@ -151,26 +150,23 @@ fn denied(role: Option<Role>, route: &ControlRoute, function: Option<&FunctionNa
     }
 }
 
-/// Returns the values of a pattern's `{...}` in a path, decoded; nothing if the path does not match.
-fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
+/// Returns the values of a pattern's `{...}` in a path, decoded; nothing if the path does not match. A `{...}` is a whole segment.
+fn matches(mut pattern: &str, mut path: &str) -> Option<Vec<String>> {
     let mut places = Vec::new();
-    let mut segments = path.split('/');
-    for expected in pattern.split('/') {
-        if expected.ends_with("...}") {
+    while let Some((literal, rest)) = pattern.split_once('{') {
+        path = path.strip_prefix(literal)?;
+        let (name, rest) = rest.split_once('}')?;
+        if name.ends_with("...") {
             // The last parameter takes the rest of the path: as it is written, without decoding, even if it is empty.
-            let first = segments.next()?.to_owned();
-            places.push(segments.by_ref().fold(first, |all, segment| all + "/" + segment));
-            continue;
+            places.push(path.to_owned());
+            return Some(places);
         }
-        let segment = segments.next()?;
-        if expected.starts_with('{') {
-            // Decoded after the split: an encoded slash is a part of a name and separates no segments.
-            places.push(decode(segment).filter(|text| !text.is_empty())?);
-        } else if expected != segment {
-            return None;
-        }
+        let (segment, after) = path.split_at(path.find('/').unwrap_or(path.len()));
+        // Decoded after the split: an encoded slash is a part of a name and separates no segments.
+        places.push(decode(segment).filter(|text| !text.is_empty())?);
+        (pattern, path) = (rest, after);
     }
-    segments.next().is_none().then_some(places)
+    (pattern == path).then_some(places)
 }
 
 #[cfg(test)]
@@ -192,6 +188,20 @@ mod tests {
             let places = matches(pattern, path);
             assert_eq!(places, expected.map(|text| vec![text.to_owned()]), "{path}");
         }
+        for (path, expected) in [
+            ("/v1/state/shop/a%2Fb/c", Some(["shop", "a%2Fb/c"])),
+            ("/v1/state/shop/", Some(["shop", ""])),
+            ("/v1/state/shop", None),
+        ] {
+            let places = matches("/v1/state/{scope}/{key...}", path);
+            assert_eq!(
+                places,
+                expected.map(|texts| texts.map(str::to_owned).to_vec()),
+                "{path}"
+            );
+        }
+        assert_eq!(matches("/v1/status", "/v1/status"), Some(Vec::new()));
+        assert_eq!(matches("/v1/status", "/v1/status/"), None);
     }
 
     fn refused(method: &Method, path: &str, reach: &Permissions) -> Option<Refusal> {

@@ -1,13 +1,15 @@
 //! Routes about functions: lists and details, enabling, builds, usage, schedules.
 
 use super::deploy::tagged;
-use super::{ControlRoute, OPERATOR, VIEWER, changed};
+use super::invoke::SAVED;
+use super::{ADMIN, ControlRoute, OPERATOR, VIEWER, changed};
 use crate::backend::{ATTENTION, FunctionFilter, ListPart, ListedState};
 use crate::control::call::ControlCall;
+use crate::control::condition::has_list;
 use crate::control::limits::PAGE;
 use crate::control::refusal::{failed, not_changed, not_stored};
 use crate::http::query::{Query, wrong};
-use crate::http::response::{Answered, Refusal, internal, long_json, refuse};
+use crate::http::response::{Answered, Refusal, internal, json, long_json, not_modified, refuse, with_weak_tag};
 use crate::http::stream::{Framing, lines};
 use crate::invoke::answer::wait;
 use crate::invoke::refusal::no_function;
@@ -28,6 +30,7 @@ pub(super) static ROUTES: &[ControlRoute] = &[
     route!(POST "/v1/functions/{function}/start" Function OPERATOR "start", set_started(true)),
     route!(POST "/v1/functions/{function}/stop" Function OPERATOR "stop", set_started(false)),
     route!(POST "/v1/functions/{function}/restart" Function OPERATOR "restart", restart),
+    route!(POST "/v1/functions/{function}/shell" Function ADMIN "shell", shell),
     route!(POST "/v1/functions/{function}/build" Function OPERATOR "build", build, Some(&["clean"])),
     route!(POST "/v1/functions/{function}/schedules/pause" Function OPERATOR "pause", set_paused(true)),
     route!(POST "/v1/functions/{function}/schedules/resume" Function OPERATOR "resume", set_paused(false)),
@@ -58,8 +61,13 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
         }
         return Ok(lines(call.backend.watch(filter), Framing::Lines));
     }
+    let query = call.request.parts.uri.query().unwrap_or_default();
+    let tag = call.backend.list_tag(query, &call.reach, None);
+    if has_list(&call, &tag)? {
+        return Ok(not_modified(&tag));
+    }
     let list = call.backend.functions(filter, part).await;
-    long_json(list.functions.len(), list).await
+    Ok(with_weak_tag(long_json(list.functions.len(), list).await?, &tag))
 }
 
 /// Returns the part of the list that a request asks for: all of it without `limit`.
@@ -78,7 +86,7 @@ fn part(query: &Query) -> Result<ListPart, Refusal> {
 pub(super) async fn show(call: ControlCall) -> Result<Answered, Refusal> {
     let name = call.function()?;
     // A caller who has just saved the file waits for it, as with a call. The answer shows what came of it, whether in time or not.
-    if call.request.header("fnd-saved")?.is_some() {
+    if call.request.header(&SAVED)?.is_some() {
         call.backend.saved(&name).await;
     }
     let role = call.reach.function(&name);
@@ -144,6 +152,17 @@ async fn restart(call: ControlCall) -> Result<Answered, Refusal> {
         None => Err(no_function(&function)),
         Some(Err(why)) => Err(Problem::new(Code::BadRequest, why).of(&function).into()),
         Some(Ok(())) => changed("restarting"),
+    }
+}
+
+/// `POST /v1/functions/F/shell`: says where `fndctl shell` finds its processes. fnd opens no shell: it is a POST for the entry that it
+/// makes in the audit.
+async fn shell(call: ControlCall) -> Result<Answered, Refusal> {
+    let function = call.function()?;
+    match call.backend.shell_target(&function) {
+        None => Err(no_function(&function)),
+        Some(Err(why)) => Err(Problem::new(Code::BadRequest, why).of(&function).into()),
+        Some(Ok(target)) => json(&target),
     }
 }
 

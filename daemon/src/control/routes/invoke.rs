@@ -26,9 +26,19 @@ use fnd_core::run::{FunctionState, Rejection, Submit};
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::{parse_duration, print_duration};
+use hyper::header::HeaderName;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Header `Fnd-Saved`: the caller has just saved the file of the function, and waits for the edit.
+pub(super) static SAVED: HeaderName = HeaderName::from_static("fnd-saved");
+static PRIORITY: HeaderName = HeaderName::from_static("fnd-priority");
+static AT: HeaderName = HeaderName::from_static("fnd-at");
+static EXPIRES: HeaderName = HeaderName::from_static("fnd-expires");
+static TIMEOUT: HeaderName = HeaderName::from_static("fnd-timeout");
+static CONTEXT: HeaderName = HeaderName::from_static("fnd-context");
+static KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 pub(super) static ROUTES: &[ControlRoute] = &[
     route!(POST "/v1/functions/{function}/invoke" Function OPERATOR "invoke", run, Some(&["status"])),
@@ -99,7 +109,7 @@ async fn submit(call: ControlCall, when: When, target: HttpRequest) -> Result<An
     let mut bounds = call.backend.bounds(&function);
     // Only a caller who has just saved the file waits for the edit (header `fnd-saved`). All others get the release that serves,
     // if the function is known: an edit must not hold them up.
-    if bounds.is_none() || call.request.header("fnd-saved")?.is_some() {
+    if bounds.is_none() || call.request.header(&SAVED)?.is_some() {
         if !call.backend.saved(&function).await {
             let reason = format!("`{function}` was just saved and is being checked");
             return Err(rejected(&Rejection::Unavailable { reason }, &function));
@@ -170,9 +180,9 @@ fn read_headers(
 ) -> Result<Submit, Refusal> {
     let in_range = |text: &str| text.parse().ok().filter(|priority| (-100..=100).contains(priority));
     let form = ("Fnd-Priority", "a number from -100 to 100");
-    let priority = read(call, "fnd-priority", form, in_range)?;
-    let not_before_ms = read(call, "fnd-at", ("fnd-at", INSTANT), instant)?;
-    let expires_ms = read(call, "fnd-expires", ("fnd-expires", INSTANT), instant)?;
+    let priority = read(call, &PRIORITY, form, in_range)?;
+    let not_before_ms = read(call, &AT, ("fnd-at", INSTANT), instant)?;
+    let expires_ms = read(call, &EXPIRES, ("fnd-expires", INSTANT), instant)?;
     // A header without effect is refused and not ignored, because its sender relies on it.
     if wait && (not_before_ms.is_some() || expires_ms.is_some() || priority.is_some()) {
         let detail = "`Fnd-At`, `Fnd-Expires` and `Fnd-Priority` are for queued invocations: POST to .../invocations";
@@ -199,7 +209,7 @@ fn read_headers(
 /// `shown`, and names the right `form`.
 fn read<T>(
     call: &ControlCall,
-    name: &'static str,
+    name: &HeaderName,
     (shown, form): (&str, &str),
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Result<Option<T>, Refusal> {
@@ -210,7 +220,7 @@ fn read<T>(
 
 /// Returns `KEPTN_CONTEXT`, which is JSON.
 fn read_context(call: &ControlCall) -> Result<Option<Arc<str>>, Refusal> {
-    let Some(text) = call.request.header("fnd-context")? else {
+    let Some(text) = call.request.header(&CONTEXT)? else {
         return Ok(None);
     };
     // Only checked: the function gets the text as its caller wrote it, because parsing could change large numbers.
@@ -228,7 +238,7 @@ fn read_context(call: &ControlCall) -> Result<Option<Arc<str>>, Refusal> {
 fn read_timeout(call: &ControlCall, bounds: &PageBounds) -> Result<Option<Duration>, Refusal> {
     let above_zero = |text: &str| parse_duration(text).ok().filter(|timeout| !timeout.is_zero());
     let form = ("Fnd-Timeout", "a duration such as `30s`");
-    let Some(timeout) = read(call, "fnd-timeout", form, above_zero)? else {
+    let Some(timeout) = read(call, &TIMEOUT, form, above_zero)? else {
         return Ok(None);
     };
     match bounds.timeout {
@@ -245,7 +255,7 @@ fn read_timeout(call: &ControlCall, bounds: &PageBounds) -> Result<Option<Durati
 }
 
 fn read_key(call: &ControlCall) -> Result<Option<&str>, Refusal> {
-    let key = call.request.header("idempotency-key")?;
+    let key = call.request.header(&KEY)?;
     match key {
         Some(text) if text.is_empty() || text.len() > KEY_MAX => {
             Err(wrong("Idempotency-Key", &format!("1 to {KEY_MAX} characters"), text))

@@ -51,8 +51,7 @@ mod releases;
 mod state;
 mod streams;
 
-use super::call::ControlCall;
-use super::granted::RequestingFunction;
+use super::call::{ControlCall, RequestingFunction};
 use crate::backend::Backend;
 use crate::http::limits::Pace;
 use crate::http::query::Query;

@@ -13,6 +13,7 @@ use fnd_core::records::cause::DEPTH_HEADER;
 use fnd_manifest::function::nats::is_target;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::{print_duration, print_size};
+use hyper::header::{CONTENT_TYPE, HeaderName};
 
 pub(super) static ROUTES: &[ControlRoute] = &[
     route!(GET "/v1/nats" List VIEWER "nats", nats, Some(&["function"])),
@@ -109,8 +110,11 @@ pub(super) async fn publish(call: ControlCall) -> Result<Answered, Refusal> {
     let is_id = |text: &str| (1..=ID_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
     let id = query.get("id", "1 to 255 characters", |text| is_id(text).then(|| text.to_owned()))?;
     headers.extend(id.map(|id| ("Nats-Msg-Id".to_owned(), id)));
-    for (name, shown) in [("content-type", "Content-Type"), ("traceparent", "traceparent")] {
-        let value = call.request.header(name)?;
+    for (name, shown) in [
+        (CONTENT_TYPE, "Content-Type"),
+        (HeaderName::from_static("traceparent"), "traceparent"),
+    ] {
+        let value = call.request.header(&name)?;
         headers.extend(value.map(|value| (shown.to_owned(), value.to_owned())));
     }
     let body = call.read_body(PUBLISHED_MAX, "the limit of this route").await?;

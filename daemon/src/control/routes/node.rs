@@ -4,10 +4,13 @@ use super::functions::hide_values;
 use super::{ADMIN, ControlRoute, OPERATOR, VIEWER, changed};
 use crate::backend::{Database, Failure, FunctionFilter, ListPart};
 use crate::control::call::ControlCall;
+use crate::control::condition::has_list;
 use crate::control::limits::WAIT_MAX;
 use crate::control::refusal::failed;
 use crate::exposition::scrape;
-use crate::http::response::{Answered, Refusal, json, long_json, refuse, whole, with_status};
+use crate::http::response::{
+    Answered, Refusal, json, long_json, not_modified, refuse, whole, with_status, with_weak_tag,
+};
 use crate::http::stream::pieces;
 use crate::metrics::MetricsFormat;
 use crate::telemetry::level;
@@ -16,6 +19,7 @@ use fnd_core::api::{LogLevel, RuntimeList, SizeList};
 use fnd_core::instant;
 use fnd_manifest::settings::Role;
 use hyper::StatusCode;
+use hyper::header::ACCEPT;
 use std::time::Duration;
 
 pub(super) static ROUTES: &[ControlRoute] = &[
@@ -52,6 +56,11 @@ pub(super) async fn health(call: ControlCall) -> Result<Answered, Refusal> {
 pub(super) async fn status(call: ControlCall) -> Result<Answered, Refusal> {
     let listed = call.query.switch_or("functions", true)?;
     let mut node = call.backend.daemon.state.borrow().node_status();
+    let query = call.request.parts.uri.query().unwrap_or_default();
+    let tag = call.backend.list_tag(query, &call.reach, Some(&node));
+    if has_list(&call, &tag)? {
+        return Ok(not_modified(&tag));
+    }
     // The numbers of a caller without a role for the node are those of its functions, and only the list has them.
     if listed || call.reach.node().is_none() {
         let filter = FunctionFilter {
@@ -64,7 +73,7 @@ pub(super) async fn status(call: ControlCall) -> Result<Answered, Refusal> {
     if !listed {
         node.functions = Vec::new();
     }
-    long_json(node.functions.len(), node).await
+    Ok(with_weak_tag(long_json(node.functions.len(), node).await?, &tag))
 }
 
 /// `GET /v1/overview`: what needs a person, what runs, what comes next. It is as quick beside ten thousand functions.
@@ -104,7 +113,7 @@ pub(super) async fn sizes(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// `GET /metrics`: all metrics, in the form that the request accepts.
 pub(super) async fn metrics(call: ControlCall) -> Result<Answered, Refusal> {
-    let form = MetricsFormat::accepted(call.request.header("accept")?.unwrap_or(""));
+    let form = MetricsFormat::accepted(call.request.header(&ACCEPT)?.unwrap_or(""));
     Ok(whole(form.content_type(), scrape(&call.backend.daemon, form).await))
 }
 
@@ -159,8 +168,8 @@ fn not_copied(of: Database, failure: &Failure) -> Refusal {
     refuse(Code::Internal, format!("failed to copy {what}: {failure}"))
 }
 
-/// `POST /v1/reload`: reads configuration and functions again; answers when every difference is applied or refused.
-/// With `?accept-empty=1` an empty functions directory is accepted as empty.
+/// `POST /v1/reload`: reads configuration and functions again; answers when every difference is applied or refused, or names those
+/// that are still being tried. With `?accept-empty=1` an empty functions directory is accepted as empty.
 pub(super) async fn reload(call: ControlCall) -> Result<Answered, Refusal> {
     let accept_empty = call.query.switch("accept-empty")?;
     json(&call.backend.reload(accept_empty).await.map_err(failed("reload"))?)

@@ -13,6 +13,7 @@ use crate::stream::{Since, StreamQuery};
 use fnd_core::api::stream::{Kind, Seq};
 use fnd_core::records::InvocationFilter;
 use fnd_wire::ids::FunctionName;
+use hyper::header::{ACCEPT, HeaderName};
 
 pub(super) static ROUTES: &[ControlRoute] = &[
     route!(GET "/v1/invocations/{id}/logs" Invocation VIEWER "logs", logs_of_invocation, Some(&["since", "until", "limit", "follow"])),
@@ -100,7 +101,10 @@ pub(super) async fn stream(call: ControlCall) -> Result<Answered, Refusal> {
     let query = &call.query;
     let function = query.function()?;
     let since = query.get("since", SINCE, since)?;
-    let last = call.request.header("last-event-id")?.filter(|text| !text.is_empty());
+    let last = call
+        .request
+        .header(&HeaderName::from_static("last-event-id"))?
+        .filter(|text| !text.is_empty());
     // A browser that reconnects sends the same query again. So `since` is where it began, and the header says how far it has
     // come.
     let from = match (last, since) {
@@ -124,7 +128,7 @@ pub(super) async fn stream(call: ControlCall) -> Result<Answered, Refusal> {
         follow,
         reach: call.reach.clone(),
     });
-    let accepts = call.request.header("accept")?.unwrap_or("");
+    let accepts = call.request.header(&ACCEPT)?.unwrap_or("");
     let framing = if accepts.contains("application/x-ndjson") {
         Framing::Lines
     } else {

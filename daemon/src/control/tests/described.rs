@@ -135,6 +135,7 @@ fn every_route_answers_as_it_says() {
         ("POST /v1/functions/hello/start", "", 400),
         ("POST /v1/functions/hello/restart", "", 200),
         ("POST /v1/functions/invalid/restart", "", 400),
+        ("POST /v1/functions/invalid/shell", "", 400),
         ("GET /v1/functions/hello/versions", "", 200),
         ("GET /v1/functions/hello/versions/9a/files", "", 404),
         ("POST /v1/functions/hello/rollback", "", 409),

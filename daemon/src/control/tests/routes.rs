@@ -1,7 +1,7 @@
 //! Answers and refusals of routes.
 
 use super::UNKNOWN;
-use super::http::{Answer, ask, get, post, run, run_stuck};
+use super::http::{Answer, ask, get, post, run, run_stuck, wait_until};
 use crate::peer::PeerAccess;
 use crate::start::tests::small::{Running, world};
 use fnd_core::records::InvocationFilter;
@@ -88,6 +88,43 @@ fn the_pages_of_functions_are_the_list() {
         let (found, _) = list(&format!("?state={state}"));
         let is_some = found.iter().any(|name| name == "invalid");
         assert!(is_some && found.len() < all.len(), "{state}: {found:?}");
+    }
+}
+
+#[test]
+fn an_unchanged_list_is_not_sent_again() {
+    let server = Running::start();
+    for path in [
+        "/v1/functions?q=HE&limit=2",
+        "/v1/functions",
+        "/v1/status",
+        "/v1/status?functions=0",
+    ] {
+        let given = |tags: &str| {
+            let head = format!("GET {path} HTTP/1.1\r\nif-none-match: {tags}");
+            ask(&server.socket, &head, b"")
+        };
+        let mut tag = "\"other\"".to_owned();
+        // Something may change between two requests, and a tag ends by itself from time to time.
+        wait_until("the list stays", || {
+            let answer = given(&format!("\"other\", {tag}"));
+            if answer.status == 304 {
+                assert_eq!(
+                    (answer.header("etag"), answer.body.len()),
+                    (Some(&*tag), 0),
+                    "{answer:?}"
+                );
+                return true;
+            }
+            assert_eq!(answer.status, 200, "{answer:?}");
+            tag = answer.header("etag").unwrap().to_owned();
+            assert!(tag.starts_with("W/\""), "{tag}");
+            false
+        });
+        assert_eq!(given("*").status, 304);
+        assert_eq!(given("7").code(), "bad-request");
+        let _ = run(&server.socket, "hello", b"1");
+        assert_eq!(given(&tag).status, 200, "{path}");
     }
 }
 

@@ -1,9 +1,10 @@
 //! Reads the table that an earlier fnd left, and applies it to the database.
 
+use super::super::apply::{LedgerCounts, apply};
 use super::super::events::Earlier;
 use super::super::meta;
 use super::super::rows::{self, UNFINISHED, blob, int};
-use super::super::store::{self, LedgerCounts};
+use super::super::store;
 use super::super::store_error::StoreError;
 use super::FILE;
 use super::slot::{self, Begun, Over, Slot, SlotEnd, TableHeader};
@@ -212,7 +213,7 @@ fn over(db: &Connection, attempt: Option<AttemptRecord>, mut record: InvocationR
         None => LedgerCommand::Update(record),
     };
     let mut counts = LedgerCounts::default();
-    let stored = store::apply(db, (&command, false), &mut counts, &mut Earlier::new());
+    let stored = apply(db, (&command, false), &mut counts, &mut Earlier::new());
     let stored = stored.and_then(|()| counts.store(db));
     stored.map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
 }

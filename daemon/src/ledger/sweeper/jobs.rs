@@ -2,8 +2,8 @@
 
 use super::Sweeper;
 use super::expiries::{Expiries, SHORT};
+use super::forget::{self, ForgetWalk, KeepBounds, Round, Scope, Weigh};
 use crate::database;
-use crate::ledger::forget::{self, ForgetWalk, KeepBounds, Round, Scope, Weigh};
 use crate::ledger::rows;
 use fnd_wire::ids::FunctionName;
 use rusqlite::{Connection, params};
@@ -16,7 +16,7 @@ const NAMES_AT_ONCE: usize = 500;
 const NAMES: &str = "WITH RECURSIVE found (name) AS (
         SELECT min(function) FROM invocation WHERE function > ?1
         UNION ALL SELECT (SELECT min(function) FROM invocation WHERE function > name) FROM found WHERE name IS NOT NULL
-        LIMIT ?2
+        LIMIT +?2
     ) SELECT name FROM found WHERE name IS NOT NULL";
 
 /// A task of the sweeper.

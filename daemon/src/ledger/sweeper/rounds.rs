@@ -1,8 +1,8 @@
 //! Plans the rounds that forget: one for each function, or one for several functions together.
 
 use super::Sweeper;
+use super::forget::{KeepBounds, Round, Scope};
 use super::jobs::SweepJob;
-use crate::ledger::forget::{KeepBounds, Round, Scope};
 use fnd_wire::ids::FunctionName;
 
 /// If functions are checked together: most invocations that are checked for each one that is forgotten. Checking one

@@ -1,7 +1,7 @@
 //! Makes room in the database and returns free pages to the disk.
 
 use super::Sweeper;
-use crate::ledger::forget::{KeepBounds, Round, Scope};
+use super::forget::{KeepBounds, Round, Scope};
 use crate::ledger::room::{self, Pages};
 use rusqlite::Connection;
 use std::time::Duration;

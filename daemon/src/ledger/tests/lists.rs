@@ -1,8 +1,8 @@
 //! Lists of a large history.
 
 use super::*;
-use crate::ledger::forget::{Scope, sql};
-use crate::ledger::list::{CHECK_MAX, statement};
+use crate::ledger::reader::list::{CHECK_MAX, statement};
+use crate::ledger::sweeper::forget::{Scope, sql};
 use fnd_manifest::settings::Role;
 use rusqlite::params_from_iter;
 
@@ -74,7 +74,7 @@ fn a_page_checks_so_many_and_the_next_goes_on_from_there() {
     let mut pages = Vec::new();
     let mut after = None;
     loop {
-        let page = crate::ledger::list::list(
+        let page = crate::ledger::reader::list::list(
             &db,
             &InvocationFilter {
                 after,

@@ -61,6 +61,7 @@ impl InLine {
         let word = |event| match event {
             Acknowledged::Stored { id, result } if result.is_ok() => Some(format!("{} stored", id.0 >> 80)),
             Acknowledged::Stored { id, .. } => Some(format!("{} refused", id.0 >> 80)),
+            Acknowledged::MessageIsKnown(id) => Some(format!("{} known", id.0 >> 80)),
             Acknowledged::Claimed { ids, result: Ok(()) } => Some(format!("{} claimed", ids[0].0 >> 80)),
             Acknowledged::ReleasesStored(functions) => Some(format!("the releases of {functions:?} stored")),
             Acknowledged::HealthChanged => None,
@@ -193,6 +194,54 @@ fn a_new_message_is_looked_for_without_a_wait_for_the_writer() {
         ledger.opened.writer.submit(message).unwrap();
         ledger.writing.turn(64);
     }
+}
+
+/// The other rows of the transaction are stored at the first try, and nothing counts as lost.
+#[test]
+fn of_two_invocations_with_one_message_in_a_round_the_second_is_refused() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    for (second, sequence) in [(1, 7), (2, 7), (3, 8)] {
+        let message = LedgerCommand::Store(Box::new(of_message(second, mark(sequence))));
+        ledger.opened.writer.submit(message).unwrap();
+    }
+    ledger.writing.turn(64);
+    assert_eq!(ledger.acknowledged(), ["1000 stored", "2000 known", "3000 stored"]);
+    assert_eq!(ledger.ids(), [3000, 1000]);
+    assert_eq!(ledger.opened.writer.health().lost, 0);
+}
+
+/// Then the round is written once more, one by one. Of the refused one no row is left, so its message may come again.
+#[test]
+fn a_round_with_a_known_message_and_a_record_that_is_refused_stores_the_others() {
+    let state = directory();
+    let mut ledger = InLine::open(state.path());
+    let other = crate::ledger::schema::open(&state.path().join(FILE)).unwrap();
+    let refuses = "CREATE TRIGGER wrong BEFORE INSERT ON invocation WHEN NEW.function = 'wrong' BEGIN
+        SELECT raise(ABORT, 'wrong');
+    END";
+    other.execute_batch(refuses).unwrap();
+    drop(other);
+    let wrong = Accepted {
+        function: name("wrong"),
+        ..of_message(4, mark(9))
+    };
+    for message in [
+        of_message(1, mark(7)),
+        wrong,
+        of_message(2, mark(7)),
+        of_message(3, mark(8)),
+    ] {
+        let message = LedgerCommand::Store(Box::new(message));
+        ledger.opened.writer.submit(message).unwrap();
+    }
+    ledger.writing.turn(64);
+    let acknowledged = ["1000 stored", "4000 known", "2000 known", "3000 stored"];
+    assert_eq!(ledger.acknowledged(), acknowledged);
+    assert_eq!(ledger.ids(), [3000, 1000]);
+    assert_eq!(ledger.opened.writer.health().lost, 1);
+    let left = ledger.opened.reader.message(name("wrong"), "claims.9".into());
+    assert_eq!(ledger.answer(left), None);
 }
 
 /// Nobody waits for the disk for a row that the server brings again.

@@ -2,11 +2,11 @@
 
 use super::{Failing, LedgerThread, WriterEffects};
 use crate::database::PresentFiles;
+use crate::ledger::Retention;
 use crate::ledger::command::{Figures, LedgerCommand, WriterHealth};
 use crate::ledger::in_flight::{Begun, InFlight};
 use crate::ledger::notices;
 use crate::ledger::queue::CommandQueue;
-use crate::ledger::retention::Retention;
 use crate::ledger::sweeper::Sweeper;
 use crate::ledger::unwritable::Later;
 use crate::ledger::{FILE, OpenError, Site};
@@ -15,6 +15,7 @@ use fnd_core::records::{AttemptRecord, InvocationRecord};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use rusqlite::Connection;
 use std::collections::VecDeque;
+use std::hash::{Hash as _, Hasher};
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -156,6 +157,11 @@ impl LedgerWriter {
     pub fn dead_letters_of(&self, function: &FunctionName) -> u64 {
         let queue = self.queue.lock();
         queue.figures.dead_letters.get(function).copied().unwrap_or(0)
+    }
+
+    /// Adds the numbers of dead letters to a hash. The ledger's thread changes them without an event.
+    pub fn hash_dead_letters(&self, hasher: &mut impl Hasher) {
+        self.queue.lock().figures.dead_letters.hash(hasher);
     }
 
     /// Returns the health of the writer.

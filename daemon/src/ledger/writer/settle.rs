@@ -1,12 +1,12 @@
 //! Acts on the result of a write: sends acknowledgements, and keeps commands for a retry.
 
 use super::LedgerThread;
+use super::transaction::FoundRecords;
 use crate::ledger::command::{self, Acknowledged, LedgerCommand, StoredShares};
-use crate::ledger::events::Earlier;
 use crate::ledger::queue::BYTES_MAX;
-use crate::ledger::{files, messages, store};
+use crate::ledger::{files, store};
+use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{RunState, Trigger};
-use fnd_core::records::{Accepted, InvocationRecord};
 use fnd_core::run::Shares;
 use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const BACKLOG_MAX: usize = 65_536;
 
 impl LedgerThread {
     /// Acknowledges durable invocations, claims and recorded ends.
-    pub(super) fn settle(&mut self, commands: &[LedgerCommand], result: &Result<Earlier, Arc<str>>) {
+    pub(super) fn settle(&mut self, commands: &[LedgerCommand], result: &Result<FoundRecords, Arc<str>>) {
         let (mut recorded, mut claimed) = (Vec::new(), Vec::new());
         let outcome = || result.as_ref().map(|_| ()).map_err(Arc::clone);
         for (command, is_kept) in parts(commands) {
@@ -40,9 +40,11 @@ impl LedgerThread {
             match command {
                 // A part of `Together` is written with its end, now or at a retry.
                 LedgerCommand::Store(accepted) if accepted.durable && (result.is_ok() || !is_kept) => {
-                    (self.acknowledge)(Acknowledged::Stored {
-                        id: accepted.id,
-                        result: outcome().and_then(|()| self.has_message(accepted)),
+                    let id = accepted.id;
+                    let is_known = result.as_ref().is_ok_and(|found| !found.has_message(accepted));
+                    (self.acknowledge)(match is_known {
+                        true => Acknowledged::MessageIsKnown(id),
+                        false => Acknowledged::Stored { id, result: outcome() },
                     });
                 }
                 LedgerCommand::MakeDurable { id, .. } => (self.acknowledge)(Acknowledged::Stored {
@@ -55,15 +57,9 @@ impl LedgerThread {
                 }),
                 LedgerCommand::Publish { shares, .. } => self.settle_events(shares, result),
                 LedgerCommand::Claim(record) => claimed.push(record.id),
-                LedgerCommand::Record(_, record) | LedgerCommand::Update(record)
-                    if record.state.is_final() && result.is_ok() =>
-                {
-                    self.sweeper.ended(&record.function, record.id);
-                    if command::is_end_of_files(record) {
-                        self.settle_files(record);
-                    }
-                    if command::is_end_of_message(record) {
-                        self.settle_message(record);
+                LedgerCommand::Record(_, record) | LedgerCommand::Update(record) if record.state.is_final() => {
+                    if let Ok(found) = result {
+                        self.settle_end(record, found);
                     }
                 }
                 _ => {}
@@ -101,21 +97,13 @@ impl LedgerThread {
         }
     }
 
-    /// Says why the message of a new invocation is not stored: another invocation has it, so the ledger has refused this one.
-    fn has_message(&self, accepted: &Accepted) -> Result<(), Arc<str>> {
-        match accepted.message {
-            None => Ok(()),
-            Some(_) => or_why(
-                messages::is_stored(&self.db, accepted.id),
-                "another invocation has its message",
-            ),
+    /// Notes an end that is stored, and acknowledges it if somebody acts on it.
+    fn settle_end(&mut self, record: &InvocationRecord, found: &FoundRecords) {
+        self.sweeper.ended(&record.function, record.id);
+        if command::is_end_of_files(record) {
+            self.settle_files(record);
         }
-    }
-
-    /// Acknowledges the end of a message, unless the record of another node counts.
-    fn settle_message(&self, record: &InvocationRecord) {
-        // If this fails, the next start reads it again.
-        if or_nothing(messages::is_ending(&self.db, record.id), "the message of", record.id) {
+        if command::is_end_of_message(record) && found.tells_end(record.id) {
             (self.acknowledge)(Acknowledged::MessageEnded {
                 function: record.function.clone(),
                 id: record.id,
@@ -138,10 +126,10 @@ impl LedgerThread {
     }
 
     /// Acknowledges the shares of events.
-    fn settle_events(&mut self, shares: &Shares, result: &Result<Earlier, Arc<str>>) {
+    fn settle_events(&mut self, shares: &Shares, result: &Result<FoundRecords, Arc<str>>) {
         let number = shares.number;
-        let result = result.as_ref().map_err(Arc::clone).map(|earlier| {
-            let earlier = earlier.get(&number).cloned().unwrap_or_default();
+        let result = result.as_ref().map_err(Arc::clone).map(|found| {
+            let earlier = found.earlier.get(&number).cloned().unwrap_or_default();
             let is_new = |place: usize| earlier.get(place).is_none_or(Option::is_none);
             let new = shares.events.iter().enumerate().filter(|(place, _)| is_new(*place));
             let mut stored = Vec::new();

@@ -2,23 +2,67 @@
 
 use super::LedgerThread;
 use crate::database::LogPages;
-use crate::ledger::command::LedgerCommand;
+use crate::ledger::apply::{LedgerCounts, apply};
+use crate::ledger::command::{self, LedgerCommand};
 use crate::ledger::events::Earlier;
-use crate::ledger::store::{self, LedgerCounts};
+use crate::ledger::messages;
+use crate::ledger::room::Pages;
 use crate::ledger::store_error::StoreError;
 use crate::ledger::unwritable;
 use fnd_core::records::Accepted;
-use std::collections::HashSet;
+use fnd_wire::ids::InvocationId;
+use rusqlite::Connection;
+use std::collections::{HashMap, HashSet};
 
 /// The report of a transaction.
 #[derive(Debug, Default)]
 pub(super) struct WrittenRecords {
     /// Number of commands that SQLite refused because of their content.
     pub(super) refused: u64,
-    /// Events that were sent before.
-    pub(super) earlier: Earlier,
+    pub(super) found: FoundRecords,
+    /// The pages of the database.
+    pub(super) pages: Option<Pages>,
     /// The size of the log whose end was recorded.
     pub(super) log: Option<LogPages>,
+}
+
+/// What a transaction has found in the database for the acknowledgements of its commands. It asks before its commit: each question after
+/// that would take the locks of the database anew.
+#[derive(Debug, Default)]
+pub(super) struct FoundRecords {
+    /// Events that were sent before.
+    pub(super) earlier: Earlier,
+    /// The invocations whose messages are stored, and whether the server is to be told of their ends.
+    messages: HashMap<InvocationId, bool>,
+}
+
+impl FoundRecords {
+    /// Finds the messages of which the commands say that they are new, or have ended.
+    fn look_for_messages(&mut self, db: &Connection, commands: &[&LedgerCommand]) -> rusqlite::Result<()> {
+        let of = |command: &&LedgerCommand| match command {
+            LedgerCommand::Store(accepted) => accepted.message.is_some().then_some(accepted.id),
+            LedgerCommand::Record(_, record) | LedgerCommand::Update(record) => {
+                command::is_end_of_message(record).then_some(record.id)
+            }
+            _ => None,
+        };
+        for id in commands.iter().filter_map(of) {
+            if let Some(tells_end) = messages::tells_end(db, id)? {
+                self.messages.insert(id, tells_end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether a new invocation has its message, if it is of one. If another invocation has it, nothing of this one is stored.
+    pub(super) fn has_message(&self, accepted: &Accepted) -> bool {
+        accepted.message.is_none() || self.messages.contains_key(&accepted.id)
+    }
+
+    /// Says whether the server is to be told of the end of an invocation: not if the record of another node counts.
+    pub(super) fn tells_end(&self, id: InvocationId) -> bool {
+        self.messages.get(&id).is_some_and(|tells_end| *tells_end)
+    }
 }
 
 /// Why no command was written.
@@ -81,13 +125,13 @@ impl LedgerThread {
         let commands: Vec<_> = commands.iter().flat_map(LedgerCommand::parts).collect();
         for (command, is_new) in needed(&commands) {
             if !one_by_one {
-                store::apply(&transaction, (command, is_new), &mut counts, &mut written.earlier)?;
+                apply(&transaction, (command, is_new), &mut counts, &mut written.found.earlier)?;
                 continue;
             }
             let step = transaction.savepoint()?;
             // The counts are stored inside of the savepoint, so that a refused record counts nothing.
             let mut counts = LedgerCounts::default();
-            let stored = store::apply(&step, (command, is_new), &mut counts, &mut written.earlier);
+            let stored = apply(&step, (command, is_new), &mut counts, &mut written.found.earlier);
             let stored = stored.and_then(|()| counts.store(&step));
             match stored {
                 Ok(()) => step.commit()?,
@@ -100,6 +144,9 @@ impl LedgerThread {
             }
         }
         counts.store(&transaction)?;
+        written.found.look_for_messages(&transaction, &commands)?;
+        // If it fails, the sweeper asks itself.
+        written.pages = Pages::of(&transaction).ok();
         (self.commit)(transaction)?;
         Ok(written)
     }

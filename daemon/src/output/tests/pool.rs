@@ -120,7 +120,7 @@ fn a_line_that_is_being_printed_at_a_stop_stays_one() {
         let texts = texts(warm.running.logs.path());
         let whole = texts == [pair("stdout", "one line")];
         // A machine that is held up between the two writes shows nothing.
-        assert!(whole || took > super::super::pool::REST_OF_LINE / 2, "{texts:?}");
+        assert!(whole || took > crate::output::poll::pool::REST_OF_LINE / 2, "{texts:?}");
         whole
     };
     assert!((0..100).any(|_| in_time()), "never in time");

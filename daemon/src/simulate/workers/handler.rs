@@ -9,11 +9,12 @@
 //! ```
 
 use super::deeds::{Deed, Deeds, takes};
-use super::messages::{self, DaemonMessage};
+use super::messages;
 use super::{Temper, WorkerStart, WorkerTurn};
 use crate::simulate::facts::{Began, Fact, FactLog};
 use crate::simulate::spawner::contents::{Fate, Manner, SourceContent};
 use fnd_core::records::protocol::FailureKind;
+use fnd_core::records::protocol::worker_side::{FndDecoder, FndMessage, ready};
 use fnd_wire::frame::ExitStatus;
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
 use rustix::net::{RecvFlags, recv};
@@ -31,8 +32,7 @@ pub(super) struct HandlerModel {
     concurrency: usize,
     is_ready: bool,
     is_stopping: bool,
-    /// The bytes of fnd that are no whole message.
-    received: Vec<u8>,
+    decoder: FndDecoder,
     /// The calls that are not answered.
     calls: BTreeMap<u64, (InvocationId, u32)>,
     /// The number of the newest call.
@@ -54,7 +54,7 @@ impl HandlerModel {
             }
             deeds.plan(at, Deed::Exit(ExitStatus::Code(1)));
         } else {
-            deeds.plan(at, Deed::Send(messages::ready(concurrency), None));
+            deeds.plan(at, Deed::Send(ready(concurrency), None));
         }
         Self {
             worker: start.worker,
@@ -63,7 +63,7 @@ impl HandlerModel {
             concurrency: concurrency as usize,
             is_ready: false,
             is_stopping: false,
-            received: Vec::new(),
+            decoder: FndDecoder::default(),
             calls: BTreeMap::new(),
             last_call: 0,
         }
@@ -73,15 +73,11 @@ impl HandlerModel {
     pub(super) fn read(&mut self, channel: &OwnedFd, deeds: &mut Deeds, turn: &mut WorkerTurn<'_>) {
         let mut bytes = [0; 16 << 10];
         while let Ok((_, count @ 1..)) = recv(channel, &mut bytes[..], RecvFlags::DONTWAIT) {
-            self.received.extend(&bytes[..count]);
+            self.decoder.push(&bytes[..count]);
         }
-        while let Some(message) = messages::take(&mut self.received) {
+        while let Some(message) = self.decoder.take().expect("fnd keeps to the protocol") {
             match message {
-                DaemonMessage::Invoke {
-                    call,
-                    invocation,
-                    attempt,
-                } => {
+                FndMessage::Invoke { call, content } => {
                     // An fnd that was killed may have asked it to stop. It takes no call any more.
                     if self.is_stopping {
                         continue;
@@ -94,6 +90,7 @@ impl HandlerModel {
                         self.last_call
                     );
                     self.last_call = call;
+                    let (invocation, attempt) = messages::invoked(&content);
                     self.calls.insert(call, (invocation, attempt));
                     assert!(
                         self.calls.len() <= self.concurrency,
@@ -110,9 +107,7 @@ impl HandlerModel {
                     }));
                     self.plan_call(call, deeds, turn);
                 }
-                // It did not say that it ends calls, so it skips the message.
-                DaemonMessage::Cancel(_) => {}
-                DaemonMessage::Stop => {
+                FndMessage::Stop => {
                     self.is_stopping = true;
                     // A slow one may not listen.
                     if !(turn.temper.slow && turn.random.u8(0..8) == 0) {
@@ -236,7 +231,7 @@ fn plan_lie(call: u64, at: Duration, deeds: &mut Deeds, turn: &mut WorkerTurn<'_
         1 => messages::result(call + 7, b"1"),
         2 => messages::unknown(call),
         3 => messages::too_long(call),
-        4 => messages::ready(1),
+        4 => ready(1),
         _ => return deeds.plan(at, Deed::CloseWriting),
     };
     deeds.plan(at, Deed::Send(bytes, None));

@@ -7,12 +7,12 @@
 //! Files:
 //! - `deeds`: single acts of processes, with their times
 //! - `handler`: a worker of a handler: loads, takes calls, answers or breaks the protocol, stops
-//! - `messages`: the worker protocol as a worker sees it
+//! - `messages`: the content of messages between workers and fnd
 //! - `script`: a script: output, result, exit code
 
 mod deeds;
 mod handler;
-pub(crate) mod messages;
+mod messages;
 mod script;
 
 use self::deeds::{Deed, Deeds};

@@ -1,9 +1,9 @@
 //! A spawner that a test plays. It sends real frames over a real socket, and judges with the real judge. It keeps in memory
 //! what the real spawner has on the disk. It answers installations, and lets workers go on, only when the test wants that.
 
-use crate::simulate::worker_messages::{self, ERROR, INVOKE, RESULT, STOP, frames, take_frames};
 use crate::simulate::{Fate, SourceContent, exited, judged_file, runtimes};
-use fnd_core::records::protocol::InvokeHead;
+use fnd_core::records::protocol::worker_side::{self, FndDecoder, FndMessage};
+use fnd_core::records::protocol::{FailureKind, InvokeHead, ProtocolFailure, ResultHead, head_and_parts};
 use fnd_manifest::judge::Judge;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{
@@ -96,8 +96,7 @@ pub(crate) struct FakeWorker {
     pub(crate) is_ready: bool,
     /// The worker's end of the connection for the worker protocol; absent if the worker is no handler.
     channel: Option<OwnedFd>,
-    /// The bytes that came from fnd and are no whole message.
-    received: Vec<u8>,
+    decoder: FndDecoder,
     /// The bytes that the socket does not take yet.
     unsent: Vec<u8>,
     /// The writing ends of its output.
@@ -128,14 +127,13 @@ impl FakeWorker {
         let mut bytes = [0; 16 << 10];
         let mut is_busy = false;
         while let Ok((_, count @ 1..)) = recv(channel, &mut bytes[..], RecvFlags::DONTWAIT) {
-            self.received.extend(&bytes[..count]);
+            self.decoder.push(&bytes[..count]);
             is_busy = true;
         }
-        while let Some((kind, call, content)) = take_frames(&mut self.received) {
-            match kind {
-                STOP => return (true, true),
-                INVOKE => self.unsent.extend(answer(&self.function, call, &content)),
-                _ => {}
+        while let Some(message) = self.decoder.take().expect("fnd keeps to the protocol") {
+            match message {
+                FndMessage::Stop => return (true, true),
+                FndMessage::Invoke { call, content } => self.unsent.extend(answer(&self.function, call, &content)),
             }
         }
         if let Ok(count) = send(channel, &self.unsent, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
@@ -410,7 +408,7 @@ impl Spawner {
             version: spawn.version,
             is_ready: channel.is_none(),
             channel,
-            received: Vec::new(),
+            decoder: FndDecoder::default(),
             unsent: Vec::new(),
             output: vec![theirs_out, theirs_err],
             result,
@@ -442,7 +440,7 @@ impl Spawner {
     pub(crate) fn ready(&mut self, worker: WorkerId) {
         let worker = self.workers.get_mut(&worker).expect("it runs");
         let channel = worker.channel.as_ref().expect("a handler");
-        rustix::io::write(channel, &worker_messages::ready(1)).unwrap();
+        rustix::io::write(channel, &worker_side::ready(1)).unwrap();
         worker.is_ready = true;
     }
 
@@ -508,45 +506,48 @@ impl Spawner {
 /// Returns the frames of an answer to a call. The name of the function says what it does: `stuck` does not answer, `fails` fails,
 /// `mirror` answers with what it got, `chooses` with a status that its payload names, and every other one with its payload.
 fn answer(function: &FunctionName, call: u64, content: &[u8]) -> Vec<u8> {
-    let (size, rest) = content.split_at(4);
-    let (head, payload) = rest.split_at(u32::from_le_bytes(size.try_into().unwrap()) as usize);
-    let result = |media: &str, data: &[u8]| {
-        let head = match data {
-            [] => "{}".to_owned(),
-            _ => format!(r#"{{"content_type":"{media}","data":{}}}"#, data.len()),
-        };
-        [
-            &u32::try_from(head.len()).unwrap().to_le_bytes()[..],
-            head.as_bytes(),
-            data,
-        ]
-        .concat()
+    let (head, payload) = head_and_parts(content).unwrap();
+    let result = |head: ResultHead, data: &[u8]| worker_side::result(call, &head, data.to_vec().into());
+    let of_type = |media: &str, data: &[u8]| ResultHead {
+        content_type: Some(media.to_owned()),
+        data: Some(data.len() as u64),
+        ..ResultHead::default()
     };
-    let (kind, content) = match function.as_str() {
-        "stuck" => return Vec::new(),
-        "fails" => (ERROR, br#"{"kind":"failed","message":"no such host"}"#.to_vec()),
-        "chooses" => {
-            let status = str::from_utf8(payload).unwrap();
-            let headers = r#"[["x-name","value"],["connection","close"],["fnd-invocation","forged"]]"#;
-            let head = format!(r#"{{"content_type":"text/html","status":{status},"headers":{headers},"data":7}}"#);
-            (
-                RESULT,
-                [
-                    &u32::try_from(head.len()).unwrap().to_le_bytes()[..],
-                    head.as_bytes(),
-                    b"<p>none",
-                ]
-                .concat(),
-            )
+    match function.as_str() {
+        "stuck" => Vec::new(),
+        "fails" => {
+            let failure = ProtocolFailure {
+                kind: FailureKind::Failed,
+                message: "no such host".to_owned(),
+                printed: false,
+                stack: None,
+                data: None,
+            };
+            worker_side::failure(call, &failure)
         }
-        "mirror" => (RESULT, result("application/json", head)),
+        "chooses" => {
+            let status = str::from_utf8(payload).unwrap().parse::<u16>();
+            let headers = [
+                ("x-name", "value"),
+                ("connection", "close"),
+                ("fnd-invocation", "forged"),
+            ];
+            let head = ResultHead {
+                // fnd replaces a worker that states 0.
+                status: Some(status.unwrap_or(0)),
+                headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+                ..of_type("text/html", b"<p>none")
+            };
+            result(head, b"<p>none")
+        }
+        "mirror" => result(of_type("application/json", head), head),
+        _ if payload.is_empty() => result(ResultHead::default(), b""),
         _ => {
             let head: InvokeHead<'_> = serde_json::from_slice(head).unwrap();
             let media = head.content_type.unwrap_or("application/json".into());
-            (RESULT, result(&media, payload))
+            result(of_type(&media, payload), payload)
         }
-    };
-    frames(kind, call, &content)
+    }
 }
 
 fn pair(kind: SocketType) -> (OwnedFd, OwnedFd) {

@@ -4,7 +4,7 @@
 //! control/routes ─▶ Audit::record (memory, under a lock) ─▶ thread: journal, `audit.db` ─▶ GET /v1/audit
 //!                        equal refusals are counted                 100 ms of calls in one transaction
 //! ```
-//! A call whose run has a record makes no entry: the record has the caller (`ledger/audited.rs`), and the API merges both. It
+//! A call whose run has a record makes no entry: the record has the caller (`ledger/reader/audited.rs`), and the API merges both. It
 //! comes here only if it is to be a line of the journal.
 //!
 //! A call that only runs functions does not wait for its entry. The answer to a call that changes something waits until

@@ -47,7 +47,7 @@ const SCHEMA: StoreSchema = StoreSchema {
 /// Bytes of a row without its texts, with its places in the indexes.
 const ROW: usize = 96;
 /// Most entries that one step forgets.
-const STEP: u32 = 1000;
+const STEP: usize = 1000;
 /// The part of the room that may be free pages before they are given back to the disk.
 const FREE_SHARE: u64 = 16;
 
@@ -180,11 +180,14 @@ impl AuditStore {
 
     /// Forgets some of the oldest entries of a kind, as long as they are from before a time. Returns how many.
     fn forget_step(&mut self, kind: AuditKind, before_ms: u64) -> rusqlite::Result<usize> {
-        let sql = "SELECT id, size, at_ms FROM entry WHERE kind = ?1 ORDER BY id LIMIT ?2";
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let rows: Vec<(i64, u64, u64)> = database::all(&self.base.db, sql, params![kind as u64, STEP], read)?;
+        // Each row is read when its turn comes, because mostly the first one is too young already. `+`: SQLite compiles a statement
+        // anew at each use if a parameter could decide whether the index with `WHERE kind = 2` applies, or is a `LIMIT`.
+        let sql = "SELECT id, size, at_ms FROM entry WHERE kind = +?1 ORDER BY id";
+        let mut statement = self.base.db.prepare_cached(sql)?;
+        let rows = statement.query_map([kind as u64], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         let (mut last, mut bytes) = (None, 0);
-        for (id, size, at_ms) in rows {
+        for row in rows.take(STEP) {
+            let (id, size, at_ms): (i64, u64, u64) = row?;
             // Rows are in the order in which they came, so those behind this one are newer too, unless the clock was
             // set back.
             if at_ms >= before_ms {
@@ -194,7 +197,7 @@ impl AuditStore {
             bytes += size;
         }
         let Some(last) = last else { return Ok(0) };
-        let sql = "DELETE FROM entry WHERE kind = ?1 AND id <= ?2";
+        let sql = "DELETE FROM entry WHERE kind = +?1 AND id <= ?2";
         let count = database::execute(&self.base.db, sql, params![kind as u64, last])?;
         if let Some(sum) = self.bytes.get_mut(kind as usize) {
             *sum = sum.saturating_sub(bytes);

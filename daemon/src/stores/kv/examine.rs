@@ -1,7 +1,8 @@
 //! Checks a database of the state for `fndctl verify`, `backup --verify` and `restore`, and copies it for `backup`.
 
 use super::salvage;
-use super::store::{KvStore, OpenError, asides, check_pages, check_values, check_version, lost_commits, totals};
+use super::store::KvStore;
+use super::tables::{OpenError, asides, check_pages, check_values, check_version, lost_commits, totals};
 use crate::database::{self, REPAIR, damage_finding};
 use crate::stores::database::StorePlaces;
 use fnd_core::kv::Totals;

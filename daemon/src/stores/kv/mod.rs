@@ -10,12 +10,14 @@
 //! Files:
 //! - `examine`: checks a database for `fndctl verify`, and copies it for `fndctl backup`
 //! - `salvage`: replaces a damaged database with one that is held
-//! - `store`: the tables and the statements
+//! - `store`: opens the database, and has its statements
+//! - `tables`: the tables, and the checks of a database
 //! - `worker`: answers requests on the thread
 
 pub(crate) mod examine;
 mod salvage;
 mod store;
+mod tables;
 mod worker;
 
 use super::database::StorePlaces;
@@ -133,7 +135,7 @@ impl StateStore {
         failing.into_iter().chain(aside)
     }
 
-    /// Ends the thread when what waits is answered.
+    /// Ends the thread once every waiting request is answered.
     pub(crate) fn stop(&self) {
         self.thread.stop();
     }

@@ -1,7 +1,7 @@
 //! Replaces a damaged database of the state with one that has all values that can be read. They may be of an earlier moment, so
 //! the state is held until somebody confirms that; and no version is used again.
 
-use super::store::{self, OpenError, SCHEMA};
+use super::tables::{OpenError, SCHEMA, is_whole, totals};
 use crate::database::table::{Copier, DatabaseTable};
 use crate::database::{self, LostCommits, Replacement, linked};
 use fnd_wire::units::counted;
@@ -44,7 +44,7 @@ pub(super) fn replace(
         }
     }
     ENTRIES.prune(&transaction, ("value, checksum", ""), &|row| {
-        store::is_whole(row)?.then_some(()).ok_or(rusqlite::Error::InvalidQuery)
+        is_whole(row)?.then_some(()).ok_or(rusqlite::Error::InvalidQuery)
     })?;
     // Versions that were given since are not known. They grow by one with each change, so the time in milliseconds is above
     // them, and no caller holds a version that will mean another value.
@@ -55,7 +55,7 @@ pub(super) fn replace(
     )?;
     transaction.execute("INSERT OR REPLACE INTO floor VALUES (0, ?1)", [floor])?;
     transaction.execute("UPDATE entry SET version = ?1", [floor])?;
-    let keys = store::totals(&transaction)?.keys;
+    let keys = totals(&transaction)?.keys;
     let aside = replacement.aside(now_ms);
     let why = format!(
         "it was damaged ({damage}) and was set aside as `{}`: {} could be read, perhaps of an earlier moment; `fndctl verify \

@@ -1,6 +1,7 @@
 //! The database against a naive model, and what happens at its limits, after a kill and after damage.
 
-use super::store::{KvStore, VERSION, asides};
+use super::store::KvStore;
+use super::tables::{VERSION, asides};
 use super::{FILE, StateStore, examine};
 use crate::stores::database::StorePlaces;
 use fnd_core::api::StateKeys;

@@ -1,6 +1,7 @@
 //! Answers requests on the thread of the state.
 
-use super::store::{KvStore, asides};
+use super::store::KvStore;
+use super::tables::asides;
 use super::{KvCommand, KvNotices, QueuedCommand, StoreAnswer};
 use crate::database::write_error;
 use crate::stores::database::StorePlaces;

@@ -48,10 +48,12 @@ impl RequestFacts {
         let is_trusted = trusted.is_trusted(peer.address);
         let caller = trusted.caller(
             peer.address,
-            &texts(&parts.headers, "x-forwarded-for"),
-            &texts(&parts.headers, FORWARDED.as_str()),
+            &header_values(&parts.headers, "x-forwarded-for"),
+            &header_values(&parts.headers, FORWARDED.as_str()),
         );
-        let forwarded = texts(&parts.headers, "x-forwarded-proto").pop().filter(|_| is_trusted);
+        let forwarded = header_values(&parts.headers, "x-forwarded-proto")
+            .pop()
+            .filter(|_| is_trusted);
         // Of a list, the first one is what the caller used.
         let first = forwarded
             .as_deref()
@@ -83,7 +85,7 @@ impl RequestFacts {
     ) -> T {
         let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         read(&RequestValues {
-            header: &|name| texts(headers, name),
+            header: &|name| header_values(headers, name),
             query: &self.query,
             content_type: content_type.unwrap_or_default(),
             body,
@@ -98,7 +100,7 @@ impl RequestFacts {
 }
 
 /// Returns all values of a header as text; a value that is not ASCII counts as empty.
-fn texts(headers: &HeaderMap, name: &str) -> Vec<String> {
+fn header_values(headers: &HeaderMap, name: &str) -> Vec<String> {
     let values = headers.get_all(name).iter();
     values
         .map(|value| value.to_str().unwrap_or_default().to_owned())

@@ -1,7 +1,7 @@
 //! From a delivery, or the claim of another node on it, to an invocation whose row is on the disk. With `ack = "accept"` the server
 //! forgets the message then.
 
-use super::books::{KnownClaim, MessageStage, OpenMessage, Question, TakenPlace};
+use super::books::{KnownAddress, KnownClaim, MessageStage, OpenMessage, Question, TakenPlace};
 use super::fact::{WriteAnswer, WriteRefused};
 use super::node::NodeKey;
 use super::request::{AckSignal, NatsRequest};
@@ -10,13 +10,19 @@ use super::{MessageEffect, Messages};
 use fnd_core::records::MessageMark;
 use fnd_core::run::{Now, TakenOver};
 use fnd_core::triggers::nats::claim::ClaimRecord;
-use fnd_core::triggers::nats::delivery::{ClaimSeen, GIVE_BACK_LEAST, Takeover};
+use fnd_core::triggers::nats::delivery::{
+    ClaimSeen, DeliveryStep, GIVE_BACK_LEAST, LocalMessage, NothingRuns, Takeover, of_row,
+};
+use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How soon a message comes again that the supervisor or the ledger has refused.
 pub(super) const REFUSED: Duration = Duration::from_secs(5);
+/// For how long the messages of an entry are looked up first, once the ledger had one. If a consumer was made anew, or somebody sends
+/// everything twice, a look costs less than a row that is refused.
+const LOOKS_FOR: Duration = Duration::from_secs(5);
 
 impl Messages {
     /// Makes a submission of a delivery.
@@ -110,14 +116,60 @@ impl Messages {
 
     /// The supervisor does not take the submission of a message.
     pub(crate) fn refused(&mut self, now: Now, id: InvocationId) {
+        if let Some(message) = self.forget_storing(now, id) {
+            self.refuse(now, message.entry, message.mark.ack);
+        }
+    }
+
+    /// Forgets a message whose row is not stored.
+    fn forget_storing(&mut self, now: Now, id: InvocationId) -> Option<OpenMessage> {
         let message = self.open.get(&id);
         let is_storing = message.is_some_and(|message| matches!(message.stage, MessageStage::Storing));
-        let Some(message) = is_storing.then(|| self.forget(id)).flatten() else {
+        let message = is_storing.then(|| self.forget(id)).flatten()?;
+        // If it was taken over from another node, any node may go on with it now.
+        self.let_go_of(now, id, &message);
+        Some(message)
+    }
+
+    /// The ledger has not stored a submission, because it has a row of the same message. That row decides, so it is read.
+    pub(crate) fn has_row(&mut self, now: Now, id: InvocationId) {
+        let Some(message) = self.forget_storing(now, id) else {
             return;
         };
-        // It was taken over from another node. Any node may go on with it now.
-        self.let_go_of(now, id, &message);
-        self.refuse(now, message.entry, message.mark.ack);
+        if let Some(entry) = message.entry.and_then(|number| self.entries.get_mut(&number)) {
+            entry.looks_until = Some(now.mono.saturating_add(LOOKS_FOR));
+        }
+        let (number, key) = (self.next_number(), Arc::clone(&message.mark.key));
+        let look = MessageEffect::LookUp(number, message.function.clone(), key);
+        self.out.push(look);
+        self.not_stored.insert(number, message);
+    }
+
+    /// Takes the row for which a submission was not stored. A delivery that is given back is looked up when it comes again.
+    pub(super) fn row_is_known(&mut self, now: Now, message: OpenMessage, known: Result<Option<KnownMessage>, String>) {
+        if message.address != KnownAddress::Good {
+            return; // it may mean another message by now; this one comes again
+        }
+        let ack = message.mark.ack;
+        let (Ok(Some(row)), Some(rules)) = (known, message.rules) else {
+            // The row is gone by now, or the ledger has refused this one for another reason.
+            return self.refuse(now, message.entry, ack);
+        };
+        let local = LocalMessage {
+            place: &row.mark.place,
+            step: row.step,
+        };
+        match of_row(local, &message.mark.place, &rules) {
+            Some(DeliveryStep::Acknowledge(why)) => {
+                if why == NothingRuns::Duplicate {
+                    self.count_for(&message.function, |counters| counters.duplicates += 1);
+                }
+                self.settle_delivery(ack);
+            }
+            Some(DeliveryStep::GiveBack(rest)) => self.give_back(ack, rest),
+            Some(_) => self.give_back_row(Some(row), ack),
+            None => self.give_back(ack, GIVE_BACK_LEAST),
+        }
     }
 
     /// Takes the ledger's answer to a submission.
@@ -129,8 +181,8 @@ impl Messages {
             && matches!(message.stage, MessageStage::Storing)
         {
             message.stage = MessageStage::Open;
-            if message.mark.is_accepted {
-                // If this is lost, the message comes again and is known.
+            if message.mark.is_accepted && message.address == KnownAddress::Good {
+                // If this is lost, or the address may mean another message by now, the message comes again and is known.
                 let ack = Arc::clone(&message.mark.ack);
                 self.settle_delivery(ack);
             }

@@ -15,7 +15,7 @@ const GIVEN_BACK: Duration = Duration::from_secs(1);
 
 impl Messages {
     /// An attempt begins. Returns when the spawner is to end its worker; nothing if it does not end with the lease.
-    pub(crate) fn starts(&mut self, now: Now, id: InvocationId, attempt: MessageAttempt) -> Option<Duration> {
+    pub(crate) fn attempt_begins(&mut self, now: Now, id: InvocationId, attempt: MessageAttempt) -> Option<Duration> {
         // The attempt of a handler is claimed before it waits for a free worker.
         let ends_too_early = self.ends_too_early(now, id);
         let message = self.open.get_mut(&id)?;
@@ -63,8 +63,10 @@ impl Messages {
         let Some(MessageAttempt { worker, .. }) = attempt.filter(|_| may_have_lease) else {
             return;
         };
-        let mut others = self.open.values().filter(|message| message.adopts.is_some());
-        let has_others = others.any(|message| message.attempt.is_some_and(|attempt| attempt.worker == worker));
+        self.left
+            .retain(|id| self.open.get(id).is_some_and(|message| message.adopts.is_some()));
+        let mut others = self.left.iter().filter_map(|id| self.open.get(id)?.attempt);
+        let has_others = others.any(|attempt| attempt.worker == worker);
         // A worker that stays has other calls, or none. Also after a fence: it would end without a reason. A call that is not adopted
         // yet needs the deadline that the worker has.
         if !has_others {
@@ -90,15 +92,14 @@ impl Messages {
         message.lease = Some(lease);
         self.lease.adopt(id, lease, (worker, ends_at));
         // Without a renewal that was answered there is no new deadline yet.
-        if self.lease.deadlines(now.mono).contains_key(&worker) {
+        if self.lease.end_of_worker(worker).is_some() {
             self.tell_deadline(now, worker);
         }
     }
 
     /// Returns until when a worker may run; nothing if it has no attempt that ends with the lease.
     fn deadline_of(&self, now: Now, worker: WorkerId) -> Option<Duration> {
-        let rest = self.lease.deadlines(now.mono).get(&worker).copied();
-        rest.map(|rest| now.mono.saturating_add(rest))
+        self.lease.end_of_worker(worker).map(|end| end.max(now.mono))
     }
 
     /// Tells the spawner until when a worker may run.

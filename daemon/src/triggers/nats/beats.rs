@@ -153,7 +153,7 @@ impl Messages {
 
     /// Looks at a message: whether a sign of life, its end, or its claim is due.
     fn look_at(&mut self, now: Now, id: InvocationId) {
-        let (beat, is_left) = (self.beat_of(id), self.is_left(id));
+        let (beat, is_left) = (self.beat_of(id), self.is_left_to_others(id));
         let Some(message) = self.open.get_mut(&id) else { return };
         message.due_at = None;
         if !self.connection.is_connected() {
@@ -175,13 +175,13 @@ impl Messages {
 
     /// Says whether a message is left to the others. It waits for an attempt, and none begins here while another fnd has the name of
     /// this node. A sign of life would keep it from them for as long, and so would a claim whose end is moved.
-    fn is_left(&self, id: InvocationId) -> bool {
+    fn is_left_to_others(&self, id: InvocationId) -> bool {
         self.name.is_taken && self.open.get(&id).is_some_and(OpenMessage::waits)
     }
 
     /// Writes the claim on a message anew, if that is due.
     pub(super) fn keep_claim(&mut self, now: Now, id: InvocationId) {
-        let (knows_rules, is_left) = (self.rules_of(id).is_some(), self.is_left(id));
+        let (knows_rules, is_left) = (self.rules_of(id).is_some(), self.is_left_to_others(id));
         let beat = self.beat_of(id);
         let Some(message) = self.open.get_mut(&id) else { return };
         // An fnd before this one has written it, or the bucket is another one. Where it is missing, it is written by the rules. Its

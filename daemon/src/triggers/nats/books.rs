@@ -59,6 +59,8 @@ pub(super) struct EntryBook {
     pub(super) ending: usize,
     /// Until when it asks for nothing: this node could not take a message. Else the next one would come at once, and so on.
     pub(super) paused_until: Option<Duration>,
+    /// Until when the ledger is asked for each message before it is accepted: it had one. The next ones may be such, too.
+    pub(super) looks_until: Option<Duration>,
 }
 
 /// A message with a row in the ledger.
@@ -251,7 +253,15 @@ impl EntryBook {
             here: 0,
             ending: 0,
             paused_until: None,
+            looks_until: None,
         }
+    }
+
+    /// Says whether a first delivery is looked up before it is accepted. If the ledger refuses the message, a run that the message has
+    /// replaced does not come back, nor does its share of `queue.rate`.
+    pub(super) fn looks_first(&self, now: Duration) -> bool {
+        let costs = self.wanted.replaces || self.wanted.is_rated;
+        costs || self.looks_until.is_some_and(|until| now < until)
     }
 
     /// Moves a message from one place to another one.

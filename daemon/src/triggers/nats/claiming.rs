@@ -76,6 +76,7 @@ impl Messages {
             Some(ClaimOutcome::Begins) => true,
             Some(ClaimOutcome::Failed) => {
                 self.lease.ended(id);
+                self.has_new_room = true; // as for `tell_outcome`
                 true
             }
             Some(outcome @ ClaimOutcome::PutOff(_)) => {
@@ -148,6 +149,7 @@ impl Messages {
     fn tell_outcome(&mut self, id: InvocationId, outcome: ClaimOutcome) {
         if outcome != ClaimOutcome::Begins {
             self.lease.ended(id);
+            self.has_new_room = true; // it may have had a place of its group
         }
         self.out.push(MessageEffect::Event(match outcome {
             ClaimOutcome::Begins => Event::Claimed(vec![id]),

@@ -81,6 +81,7 @@ impl Messages {
         }
         self.forsaken.clear();
         self.deliveries.clear();
+        self.not_stored.clear();
         self.elsewhere.clear();
         self.bad_claim = None;
         for entry in self.entries.values_mut() {
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_connection_that_was_ended() {
         let mut messages = serving(wanted_entry("f", "x"));
-        messages.delivered(at(1), delivered(1, 7, 1), InvocationId(1));
+        messages.delivered(at(1), delivered(1, 7, 2), InvocationId(1));
         messages.take_effects();
         messages.configure(at(2), None, false, true);
         assert!(matches!(sent(&mut messages)[..], [NatsRequest::Stop]));
@@ -173,7 +174,7 @@ mod tests {
         messages.configure(at(3), node("vm1"), true, true);
         up(&mut messages);
         messages.take_effects();
-        messages.delivered(at(4), delivered(1, 7, 2), InvocationId(3));
+        messages.delivered(at(4), delivered(1, 7, 3), InvocationId(3));
         assert!(matches!(messages.take_effects()[..], [MessageEffect::LookUp(..)]));
     }
 

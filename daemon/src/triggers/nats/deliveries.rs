@@ -36,7 +36,7 @@ pub(super) struct PendingDelivery {
     is_wanted: bool,
     pub(super) key: Arc<str>,
     /// The answer of the ledger about the message; absent: the ledger was not asked.
-    local: Option<Option<KnownMessage>>,
+    pub(super) local: Option<Option<KnownMessage>>,
     pub(super) claim: ClaimSeen,
     /// When the claim was read.
     pub(super) claim_at: Duration,
@@ -113,6 +113,9 @@ impl Messages {
     /// Takes what the ledger knows of the message of a delivery.
     pub(crate) fn known(&mut self, now: Now, number: u64, known: Result<Option<KnownMessage>, String>) {
         self.has_new_room = true;
+        if let Some(message) = self.not_stored.remove(&number) {
+            return self.row_is_known(now, message, known);
+        }
         let Some(pending) = self.deliveries.get_mut(&number) else {
             return;
         };
@@ -145,19 +148,23 @@ impl Messages {
                     false => message.step(),
                 },
             }),
-            (None, None) => return self.out.push(MessageEffect::LookUp(number, key.0, key.1)),
-            (None, Some(known)) => known.as_ref().map(|known| LocalMessage {
+            (None, known) => known.as_ref().and_then(Option::as_ref).map(|known| LocalMessage {
                 place: &known.mark.place,
                 step: known.step,
             }),
         };
         let takes_work = self.takes_work(&entry.function);
+        // One that is accepted at once would begin before those that came earlier and are still looked up.
+        let waits = |before: &PendingDelivery| before.message.entry == pending.message.entry && before.local.is_none();
+        let follows = self.deliveries.range(..number).any(|(_, before)| waits(before));
         let step = decide(&Delivery {
             rules: &entry.wanted.rules,
             place: &pending.message.place,
             delivered: pending.message.delivered,
             takes_work: takes_work && !self.is_draining && !self.is_closing,
             local,
+            is_looked_up: pending.local.is_some(),
+            looks_first: follows || entry.looks_first(now.mono),
             claim: &pending.claim,
             silence: pending.silence,
             original: pending.original,
@@ -183,11 +190,23 @@ impl Messages {
                 }
                 self.drop_delivery(number, rest);
             }
+            DeliveryStep::LookUp => self.look_up(number),
             DeliveryStep::ReadClaim => self.ask_for_claim(number),
             DeliveryStep::ReadHolder => self.ask_for_holder(now, number),
             DeliveryStep::ReadOriginal => self.ask_for_original(number),
             DeliveryStep::Accept => self.accept(now, number, None),
             DeliveryStep::TakeOver(takeover) => self.take_over(now, number, *takeover),
+        }
+    }
+
+    /// Asks the ledger for the message of a delivery.
+    fn look_up(&mut self, number: u64) {
+        let Some(pending) = self.deliveries.get(&number) else {
+            return;
+        };
+        if let Some(entry) = self.entries.get(&pending.message.entry) {
+            let (function, key) = (entry.function.clone(), Arc::clone(&pending.key));
+            self.out.push(MessageEffect::LookUp(number, function, key));
         }
     }
 
@@ -321,12 +340,7 @@ impl Messages {
         };
         let ack = pending.message.ack;
         let Some((id, message)) = open.and_then(|id| Some((id, self.open.get_mut(&id)?))) else {
-            // The ledger has a row that is not in the books: its commit was done, and this fnd was told that it was not. Nothing of it
-            // has begun here. Without the row, the next delivery is accepted as a new one. An end is told by the next fnd.
-            if let Some(row) = pending.local.flatten().filter(|row| row.step == LocalStep::Open) {
-                self.out.push(MessageEffect::Withdraw(row.id));
-            }
-            return self.give_back(ack, REFUSED);
+            return self.give_back_row(pending.local.flatten(), ack);
         };
         message.mark.ack = Arc::clone(&ack);
         message.address = KnownAddress::Good;
@@ -340,6 +354,17 @@ impl Messages {
         }
         let signal = AckSignal::Progress;
         self.out.push(MessageEffect::Send(NatsRequest::Signal { ack, signal }));
+    }
+
+    /// The ledger has a row that is not in the books: its commit was done, and this fnd was told that it was not. Nothing of it has
+    /// begun here. Without the row, the next delivery is accepted as a new one. An end is told by the next fnd.
+    pub(super) fn give_back_row(&mut self, row: Option<KnownMessage>, ack: Arc<str>) {
+        // Since the question another delivery may have been accepted.
+        let is_of_nobody = |row: &KnownMessage| row.step == LocalStep::Open && !self.open.contains_key(&row.id);
+        if let Some(row) = row.filter(is_of_nobody) {
+            self.out.push(MessageEffect::Withdraw(row.id));
+        }
+        self.give_back(ack, REFUSED);
     }
 }
 

@@ -76,6 +76,7 @@ impl Messages {
             && message.attempt.is_none_or(|known| known.number < attempt.number)
         {
             (message.attempt, message.adopts) = (Some(attempt), Some(grace));
+            self.left.insert(run.invocation);
         }
     }
 

@@ -120,7 +120,8 @@ pub(crate) enum MessageEffect {
     LookUp(u64, FunctionName, Arc<str>),
     /// Delete an invocation from the ledger of which nothing has begun, and which the supervisor does not have.
     Withdraw(InvocationId),
-    /// Submit this; [`Messages::refused`] follows if the supervisor does not take it, else [`Messages::stored`].
+    /// Submit this; [`Messages::refused`] follows if the supervisor does not take it, else [`Messages::stored`] or
+    /// [`Messages::has_row`].
     Submit(Box<Submit>),
     /// Submit this for a caller that waits, whose answer goes to this inbox: [`Messages::answered`]. Absent: nobody waits.
     Request(Box<Submit>, Option<Arc<str>>),
@@ -171,9 +172,13 @@ pub(crate) struct Messages {
     turn: usize,
     /// Deliveries of which it is not decided yet what to do.
     deliveries: BTreeMap<u64, PendingDelivery>,
+    /// Messages that the ledger has not stored because it has a row of them, by the number of the question for that row.
+    not_stored: BTreeMap<u64, OpenMessage>,
     /// Messages with a row in the ledger whose end the server does not know.
     open: BTreeMap<InvocationId, OpenMessage>,
-    /// The same messages by the keys of their claims.
+    /// Those with an attempt that an fnd before this one has left, and perhaps some that have none any more.
+    left: BTreeSet<InvocationId>,
+    /// All open messages by the keys of their claims.
     keys: BTreeMap<(FunctionName, Arc<str>), InvocationId>,
     /// The claims of the supervisor for whose answers attempts wait.
     open_claims: OpenClaims,
@@ -222,7 +227,8 @@ impl Messages {
         if self.node.is_none() {
             return; // a fact of a thread that was asked to end
         }
-        self.has_new_room = true;
+        // An answer says itself whether it makes room.
+        self.has_new_room |= !matches!(fact, NatsFact::Answer(..) | NatsFact::RoundTrip(_));
         match fact {
             NatsFact::Connected(server) => self.connected(now, *server),
             NatsFact::NoBucket(why) => self.no_bucket(now, why),
@@ -257,6 +263,8 @@ impl Messages {
         let Some(question) = self.questions.remove(&number) else {
             return;
         };
+        // Most answers are about claims and acknowledgements, which make room only where a message moves, begins later or is forgotten.
+        self.has_new_room |= !matches!(question, Question::WriteClaim(..) | Question::Settle(_));
         match (question, answer) {
             (question, NatsAnswer::Key(result)) => self.key_is_read(now, question, result),
             (Question::OriginalOfDelivery(of), NatsAnswer::Message(result)) => {

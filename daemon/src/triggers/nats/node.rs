@@ -149,6 +149,9 @@ impl Messages {
         self.lease.disconnected();
         self.node_key = NodeKey::Unread;
         self.doubt(|_| true);
+        // Nothing may be said about these with the next connection, so they come again.
+        self.not_stored.clear();
+        self.deliveries.retain(|_, pending| pending.local.is_some());
         for entry in self.entries.values_mut() {
             (entry.asked, entry.state) = (0, None);
         }

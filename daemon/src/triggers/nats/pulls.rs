@@ -99,6 +99,9 @@ impl Messages {
 
     /// Counts the messages that may need room soon of which the supervisor knows nothing: those of the other functions.
     fn undecided_of_others(&self, now: Duration, function: &FunctionName) -> Undecided {
+        if self.functions.len() < 2 {
+            return Undecided::default(); // and no walk over all open messages
+        }
         let group_of = |function: &FunctionName| self.functions.get(function)?.group.as_deref();
         let own_group = group_of(function);
         let asks = |entry: &&EntryBook| entry.wanted.rules.claims() && entry.asked > 0;

@@ -129,6 +129,7 @@ fn wanted_of(name: &str, entry: &NatsTrigger, limits: FunctionLimits) -> WantedE
         tests: Vec::new(),
         body_max: 1 << 20,
         replaces: false,
+        is_rated: false,
         targets: EndTargets::default(),
         is_mute: false,
         events: None,

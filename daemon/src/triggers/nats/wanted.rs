@@ -35,6 +35,8 @@ pub(crate) struct WantedEntry {
     pub(crate) body_max: u64,
     /// Whether a message replaces an older run (`queue.overlap = "replace"`). Other policies are not for messages, which wait.
     pub(crate) replaces: bool,
+    /// Whether each accepted message counts for `queue.rate`.
+    pub(crate) is_rated: bool,
     pub(crate) targets: EndTargets,
     /// Whether the manifest names targets, and its author may not publish to them.
     pub(crate) is_mute: bool,
@@ -59,9 +61,8 @@ impl PartialEq for WantedEvents {
 /// Compiled expressions follow from `when`.
 impl PartialEq for WantedEntry {
     fn eq(&self, other: &Self) -> bool {
-        let are_limits =
-            (self.body_max, self.replaces, self.is_mute) == (other.body_max, other.replaces, other.is_mute);
-        are_limits
+        let limits = |entry: &Self| (entry.body_max, entry.replaces, entry.is_rated, entry.is_mute);
+        limits(self) == limits(other)
             && (&self.rules, &self.when, &self.targets, &self.events)
                 == (&other.rules, &other.when, &other.targets, &other.events)
     }
@@ -104,6 +105,7 @@ impl WantedEntry {
             tests: entry.when.iter().map(Test::new).collect(),
             body_max: manifest.limits.body,
             replaces: manifest.queue.overlap == OverlapKey::Replace,
+            is_rated: manifest.queue.rate.is_some(),
             targets: if may_publish { named } else { EndTargets::default() },
             is_mute,
             events: None,

@@ -149,7 +149,7 @@ impl ScheduleTimer {
         self.arm();
     }
 
-    /// Sets the timer to what comes next.
+    /// Sets the timer to the next slot that is due.
     pub(crate) fn arm(&self) {
         self.alarm.set(self.table.next_due());
     }

@@ -87,10 +87,16 @@ impl Groups {
         groups
     }
 
+    /// Returns the directory of a function, which is named by its file form, in the cgroup2 tree.
+    #[must_use]
+    pub fn unified(&self, function: &str) -> Option<PathBuf> {
+        self.unified.as_ref().map(|dir| dir.join(function))
+    }
+
     /// Reads the counters of a function, which is named by its file form.
     #[must_use]
     pub fn read(&self, function: &str) -> Counters {
-        let unified = self.unified.as_ref().map(|dir| dir.join(function));
+        let unified = self.unified(function);
         let v1 = |dir: &Option<PathBuf>| dir.as_ref().map(|dir| dir.join(format!("f.{function}")));
         let read = |dir: &Option<PathBuf>, file: &str| std::fs::read_to_string(dir.as_ref()?.join(file)).ok();
         // The cgroup2 tree counts CPU time also where the controllers are those of version 1: `cpu.stat` is in every

@@ -185,7 +185,7 @@ fn what_would_not_work_is_refused() {
 fn what_a_unit_does_not_say_is_in_the_report() {
     let report = |text: &str, timer: Option<&Unit>| made(&unit("x.service", text), timer);
     let (function, rows) = report("[Service]\nExecStart=/bin/a\n", None);
-    for key in ["User=", "Restart="] {
+    for key in ["User=", "Restart=", "PATH=", "IgnoreSIGPIPE="] {
         assert_eq!(row(&rows, key).verdict, FieldVerdict::Differs, "{key}");
     }
     assert!(rows.rows.iter().all(|row| row.field != "RestartSec="));
@@ -196,6 +196,10 @@ fn what_a_unit_does_not_say_is_in_the_report() {
     }
     let (_, rows) = report("[Service]\nDynamicUser=yes\nExecStart=/bin/a\n", None);
     assert!(rows.rows.iter().all(|row| row.field != "User="));
+    let (_, rows) = report("[Service]\nEnvironment=PATH=/opt/bin\nExecStart=/bin/a\n", None);
+    assert!(rows.rows.iter().all(|row| row.field != "PATH="));
+    let (_, rows) = report("[Service]\nIgnoreSIGPIPE=no\nExecStart=/bin/a\n", None);
+    assert_eq!(row(&rows, "IgnoreSIGPIPE=").verdict, FieldVerdict::Works);
     // Without `--own-user` a unit of root is refused.
     let root = "[Service]\nExecStart=/bin/a\n";
     let machine = SystemdMachine {

@@ -135,7 +135,7 @@ fn own<'a>(lexer: &mut Lexer<'a>) -> Option<Lexeme<'a>> {
         [b'<', b'<', ..] => Some(heredoc(lexer)),
         [b'?', b'"' | b'\'' | b'`' | b'/' | b'#', ..] if !follows_value(lexer) => Some(Lexeme::Value(2)),
         [b'/', ..] if !follows_value(lexer) => Some(Lexeme::Literal(1, literal(b"/", b"/", true))),
-        [b'%', ..] if !follows_value(lexer) => percent(rest),
+        [b'%', ..] if !follows_value(lexer) => percent_literal(rest),
         _ => None,
     }
 }
@@ -162,7 +162,7 @@ fn follows_value(lexer: &Lexer) -> bool {
 }
 
 /// Returns the beginning of a literal such as `%w[a b]`, `%q(text)` or `%(text)`.
-fn percent(rest: &[u8]) -> Option<Lexeme<'_>> {
+fn percent_literal(rest: &[u8]) -> Option<Lexeme<'_>> {
     let (kind, at) = match rest.get(1) {
         Some(kind) if b"wWiIqQrsx".contains(kind) => (*kind, 2),
         _ => (b'Q', 1),

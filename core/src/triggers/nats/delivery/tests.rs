@@ -19,7 +19,7 @@ fn seen(claim: ClaimRecord) -> ClaimSeen {
     ClaimSeen::Found(Box::new(claim), 3)
 }
 
-/// Returns the step for message 7 of ORDERS after a change of a first delivery of which nothing is known.
+/// Returns the step for message 7 of ORDERS after a change of a first delivery of which the ledger knows nothing.
 fn step(retries_interrupted: bool, change: impl for<'a> FnOnce(&mut Delivery<'a>, &'a Known)) -> DeliveryStep {
     let known = Known {
         place: place(7),
@@ -36,6 +36,8 @@ fn step(retries_interrupted: bool, change: impl for<'a> FnOnce(&mut Delivery<'a>
         delivered: 1,
         takes_work: true,
         local: None,
+        is_looked_up: true,
+        looks_first: false,
         claim: &ClaimSeen::Unread,
         silence: HolderSilence::Unseen,
         original: OriginalMessage::Unread,
@@ -67,6 +69,38 @@ fn a_new_message_is_accepted_and_one_that_comes_again_is_looked_up_first() {
     assert_eq!(absent, DeliveryStep::Accept);
     // Another node may take it.
     assert_eq!(step(true, |d, _| d.takes_work = false), seconds(1));
+}
+
+/// The ledger refuses a second row of a message, so a first delivery need not wait for its answer.
+#[test]
+fn only_a_first_delivery_that_is_taken_is_accepted_before_the_ledger_has_answered() {
+    for (delivered, takes_work, looks_first, is_accepted) in [
+        (1, true, false, true),
+        (2, true, false, false),
+        // What has ended here is acknowledged, also if the function takes nothing new.
+        (1, false, false, false),
+        (1, true, true, false),
+    ] {
+        let found = step(true, |d, _| {
+            (d.is_looked_up, d.delivered) = (false, delivered);
+            (d.takes_work, d.looks_first) = (takes_work, looks_first);
+        });
+        let expected = if is_accepted {
+            DeliveryStep::Accept
+        } else {
+            DeliveryStep::LookUp
+        };
+        assert_eq!(found, expected, "{delivered} {takes_work} {looks_first}");
+    }
+    // The books of open messages know more than the ledger, which is not asked then.
+    let open = step(true, |d, known| {
+        d.is_looked_up = false;
+        d.local = Some(LocalMessage {
+            place: &known.place,
+            step: LocalStep::Open,
+        });
+    });
+    assert_eq!(open, DeliveryStep::Renew);
 }
 
 #[test]
@@ -198,6 +232,8 @@ fn a_message_that_begins_too_often_without_an_end_gets_no_further_attempt() {
             delivered: 1,
             takes_work: true,
             local: None,
+            is_looked_up: true,
+            looks_first: false,
             claim: &seen(claim),
             silence: PROVEN,
             original: OriginalMessage::Unread,

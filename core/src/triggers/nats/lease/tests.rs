@@ -54,6 +54,25 @@ fn a_renewal_is_due_in_each_beat_and_sooner_after_a_lost_connection() {
 }
 
 #[test]
+fn the_shortest_lease_is_that_of_an_attempt_that_has_time() {
+    let mut lease = lease();
+    assert_eq!(lease.shortest(), None);
+    for (id, time) in [(ONE, LEASE), (TWO, LEASE), (InvocationId(3), LEASE * 2)] {
+        assert!(lease.hold(id, time, at(100)));
+    }
+    // The next attempt of the same invocation has another lease.
+    assert!(lease.hold(ONE, LEASE * 2, at(100)));
+    assert_eq!(lease.shortest(), Some(LEASE));
+    assert_eq!(fenced(&mut lease, 106), [TWO]);
+    assert_eq!(lease.shortest(), Some(LEASE * 2), "it has not ended, and has no time");
+    for id in [TWO, ONE, InvocationId(3)] {
+        assert!(lease.shortest().is_some());
+        lease.ended(id);
+    }
+    assert_eq!(lease.shortest(), None);
+}
+
+#[test]
 fn an_attempt_whose_time_is_over_is_fenced_once() {
     let mut lease = lease();
     assert!(lease.hold(ONE, LEASE, at(100)) && lease.hold(TWO, LEASE * 2, at(100)));
@@ -105,7 +124,12 @@ fn a_renewal_gives_the_worker_of_a_fenced_attempt_no_more_time() {
     assert_eq!(fenced(&mut lease, 106), [ONE]);
     lease.sends(at(106));
     lease.renewed((at(106), at(107)));
-    let deadline = |lease: &NodeLease| lease.deadlines(at(107)).get(&WorkerId(1)).copied();
+    let deadline = |lease: &NodeLease| {
+        let rest = lease.deadlines(at(107)).get(&WorkerId(1)).copied();
+        let end = lease.end_of_worker(WorkerId(1));
+        assert_eq!(rest, end.map(|end| end.saturating_sub(at(107))));
+        rest
+    };
     assert_eq!((deadline(&lease), lease.is_fenced(WorkerId(1))), (None, true));
     assert!(!lease.is_held(ONE, at(107)) && fenced(&mut lease, 108).is_empty());
     lease.ended(ONE);

@@ -53,7 +53,7 @@ fn an_attempt_without_a_lease_begins_also_if_the_ledger_has_its_claim_late() {
     let mut messages = with_message(wanted_entry("f", "x"));
     claim(&mut messages, 1);
     assert_eq!(messages.ledger_answers(at(99), vec![ID], true), [ID]);
-    assert_eq!(messages.starts(at(99), ID, attempt(1, WORKER)), None);
+    assert_eq!(messages.attempt_begins(at(99), ID, attempt(1, WORKER)), None);
     messages.attempt_ended(at(100), ID, Attempt(1));
     let effects = messages.take_effects();
     let has_lease = effects.iter().any(|effect| matches!(effect, MessageEffect::Lease(..)));
@@ -86,7 +86,7 @@ fn an_attempt_that_begins_later_than_it_was_claimed_has_its_limit_from_its_begin
             began_ms,
             ..attempt(1, WORKER)
         };
-        messages.starts(at(seconds), ID, begun);
+        messages.attempt_begins(at(seconds), ID, begun);
         sent(messages)
     };
     assert!(begins(&mut messages, 2).is_empty());
@@ -116,7 +116,7 @@ fn the_end_of_an_earlier_attempt_takes_the_lease_from_none() {
         ends_at,
         ..attempt(2, WORKER)
     };
-    let deadline = messages.starts(at(12), ID, running);
+    let deadline = messages.attempt_begins(at(12), ID, running);
     assert_eq!(deadline, ends_at, "its own limits end it before the lease");
     messages.attempt_ended(at(13), ID, Attempt(1));
     assert!(messages.take_effects().is_empty());
@@ -139,6 +139,7 @@ fn a_worker_of_an_earlier_fnd_has_no_deadline_once_its_calls_have_ended() {
     };
     messages.open.insert(ID, left(7));
     messages.open.insert(OTHER, left(8));
+    messages.left.extend([ID, OTHER]);
     messages.attempt_ended(at(1), ID, Attempt(1));
     assert!(messages.take_effects().is_empty());
     messages.attempt_ended(at(1), OTHER, Attempt(1));
@@ -152,7 +153,7 @@ fn a_worker_that_the_spawner_cannot_end_by_a_lease_has_no_deadline() {
     let mut messages = with_lease();
     messages.has_fence = false;
     claim(&mut messages, 11);
-    assert_eq!(messages.starts(at(12), ID, attempt(1, WORKER)), None);
+    assert_eq!(messages.attempt_begins(at(12), ID, attempt(1, WORKER)), None);
 }
 
 /// The machine was suspended after the supervisor had let it begin.
@@ -161,7 +162,10 @@ fn an_attempt_whose_time_is_over_when_it_starts_is_ended_at_once() {
     let mut messages = with_lease();
     claim(&mut messages, 11);
     messages.fence(at(40));
-    assert_eq!(messages.starts(at(41), ID, attempt(1, WORKER)), Some(at(41).mono));
+    assert_eq!(
+        messages.attempt_begins(at(41), ID, attempt(1, WORKER)),
+        Some(at(41).mono)
+    );
     assert!(messages.lease.is_fenced(WORKER), "it gets no later deadline");
 }
 
@@ -241,7 +245,7 @@ fn what_another_node_may_take_over_begins_within_the_lease_only() {
     messages.lease.renewed((at(1).mono, at(1).mono));
     claim(&mut messages, 2);
     assert_eq!(messages.ledger_answers(at(3), vec![ID], true), [ID]);
-    let until = messages.starts(at(3), ID, attempt(1, WORKER));
+    let until = messages.attempt_begins(at(3), ID, attempt(1, WORKER));
     assert_eq!(
         until,
         Some(at(24).mono),

@@ -207,6 +207,16 @@ fn an_attempt_without_a_lease_begins_before_the_end_that_its_claim_promises_or_n
     }
 }
 
+/// The place that it has had in its group is free.
+#[test]
+fn a_claim_that_the_ledger_has_not_stored_makes_room() {
+    let (mut messages, number) = claiming();
+    messages.written(at(12), number, Ok(5));
+    messages.takes_new_room();
+    assert_eq!(messages.ledger_answers(at(12), vec![ID], false), [ID]);
+    assert!(messages.takes_new_room());
+}
+
 /// The bucket is another one, or a later write of the claim was refused.
 #[test]
 fn a_claim_that_is_doubted_before_the_ledger_answers_is_claimed_again() {

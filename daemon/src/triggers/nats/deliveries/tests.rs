@@ -5,8 +5,8 @@ use crate::triggers::nats::books::MessageStage;
 use crate::triggers::nats::fact::{FoundMessage, WriteRefused};
 use crate::triggers::nats::request::KeyWrite;
 use crate::triggers::nats::tests::{
-    asked_for_key, at, claim, delivered, entry_is_ready, found, function, mark, sent, serving, wanted, wanted_entry,
-    wrote_claim,
+    asked_for_key, at, claim, delivered, entry_is_ready, found, function, mark, sent, serving, wanted, wanted_accept,
+    wanted_entry, wrote_claim,
 };
 use crate::triggers::nats::wanted::WantedEntry;
 use fnd_core::places::conditions::Test;
@@ -16,8 +16,28 @@ use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord};
 use fnd_manifest::function::route::{Condition, RequestPlace};
 
 const ID: InvocationId = InvocationId(1);
+const ROW: InvocationId = InvocationId(9);
 
-/// Returns the part with a function `f` and a delivery of message 7, of which the ledger knows nothing.
+/// Returns the part with a function `f` and the first delivery of message 7, which is being stored.
+fn storing() -> Messages {
+    let mut messages = serving(wanted_entry("f", "x"));
+    messages.delivered(at(5), delivered(1, 7, 1), ID);
+    messages
+}
+
+/// Returns the row of message 7 or of a message with the same identity, which is not in the books.
+fn row(sequence: u64, step: LocalStep) -> KnownMessage {
+    KnownMessage {
+        id: ROW,
+        function: function("f"),
+        mark: mark("ORDERS", sequence),
+        step,
+        has_begun: false,
+        is_interrupted: false,
+    }
+}
+
+/// Returns the part with a function `f` and a delivery of message 7 that is looked up, and the number of the question.
 fn with_delivery(count: u64) -> (Messages, u64) {
     with_message(delivered(1, 7, count))
 }
@@ -34,9 +54,8 @@ fn with_message(message: DeliveredMessage) -> (Messages, u64) {
 }
 
 #[test]
-fn a_first_delivery_that_nobody_knows_is_submitted_and_open_once_it_is_stored() {
-    let (mut messages, number) = with_delivery(1);
-    messages.known(at(5), number, Ok(None));
+fn a_first_delivery_is_submitted_at_once_and_open_once_it_is_stored() {
+    let mut messages = storing();
     let mut effects = messages.take_effects();
     let Some(MessageEffect::Submit(submit)) = effects.pop() else {
         panic!("it is submitted");
@@ -71,11 +90,6 @@ fn a_duplicate_waits_for_no_acknowledgement_that_nobody_answers() {
         ..delivered(1, sequence, 1)
     };
     messages.delivered(at(5), numbered(7), ID);
-    let effects = messages.take_effects();
-    let [MessageEffect::LookUp(number, ..)] = effects[..] else {
-        panic!("the ledger is asked");
-    };
-    messages.known(at(5), number, Ok(None));
     messages.stored(at(5), ID, true);
     for (is_unanswered, is_given_back) in [(false, true), (true, false)] {
         let message = messages.open.get_mut(&ID).unwrap();
@@ -97,8 +111,7 @@ fn a_duplicate_waits_for_no_acknowledgement_that_nobody_answers() {
 
 #[test]
 fn what_cannot_be_stored_is_given_back() {
-    let (mut messages, number) = with_delivery(1);
-    messages.known(at(5), number, Ok(None));
+    let mut messages = storing();
     messages.take_effects();
     entry_is_ready(&mut messages, 1);
     assert_eq!(messages.asking().len(), 1);
@@ -119,18 +132,9 @@ fn what_cannot_be_stored_is_given_back() {
 /// Its commit was done, and this fnd was told that it was not.
 #[test]
 fn a_row_that_nobody_has_is_deleted_so_that_the_next_delivery_is_accepted() {
-    const ROW: InvocationId = InvocationId(9);
     for (step, is_deleted) in [(LocalStep::Open, true), (LocalStep::Ending, false)] {
         let (mut messages, number) = with_delivery(2);
-        let known = KnownMessage {
-            id: ROW,
-            function: function("f"),
-            mark: mark("ORDERS", 7),
-            step,
-            has_begun: false,
-            is_interrupted: false,
-        };
-        messages.known(at(5), number, Ok(Some(known)));
+        messages.known(at(5), number, Ok(Some(row(7, step))));
         let effects = messages.take_effects();
         let deletes = |effect: &MessageEffect| matches!(effect, MessageEffect::Withdraw(ROW));
         assert_eq!(effects.iter().any(deletes), is_deleted);
@@ -144,6 +148,175 @@ fn a_row_that_nobody_has_is_deleted_so_that_the_next_delivery_is_accepted() {
             matches!(effects[..], [MessageEffect::LookUp(..)]),
             "the ledger is asked again"
         );
+    }
+}
+
+/// The ledger has refused the row of a first delivery. Returns the part, and the number of the question for the row that it has.
+fn with_row() -> (Messages, u64) {
+    let mut messages = storing();
+    messages.take_effects();
+    messages.has_row(at(5), ID);
+    assert!(!messages.has(ID) && messages.keys.is_empty());
+    assert_eq!(messages.entries[&1].here, 0);
+    let effects = messages.take_effects();
+    let [MessageEffect::LookUp(number, ..)] = effects[..] else {
+        panic!("the row is read");
+    };
+    (messages, number)
+}
+
+/// A consumer that was made anew counts from 1, and a message may be sent twice.
+#[test]
+fn what_the_ledger_has_already_is_looked_up_and_does_not_stop_the_entry() {
+    use LocalStep::{Accepted, Closed, Ending, Open, Superseded};
+    // Absent: it is acknowledged.
+    let seconds = |count| Some(Duration::from_secs(count));
+    for (step, same, other) in [
+        (Closed, None, None),
+        (Accepted, None, seconds(30)),
+        (Open, seconds(5), seconds(30)),
+        (Ending, seconds(5), seconds(30)),
+        (Superseded, seconds(1), seconds(1)),
+    ] {
+        for (sequence, pause) in [(7, same), (8, other)] {
+            let (mut messages, number) = with_row();
+            messages.known(at(5), number, Ok(Some(row(sequence, step))));
+            let effects = messages.take_effects();
+            let deletes = |effect: &MessageEffect| matches!(effect, MessageEffect::Withdraw(ROW));
+            let is_deleted = (step, sequence) == (Open, 7);
+            assert_eq!(effects.iter().any(deletes), is_deleted, "{step:?} {sequence}");
+            match effects.last() {
+                Some(MessageEffect::Send(NatsRequest::Settle { term: None, .. })) => assert_eq!(pause, None),
+                Some(MessageEffect::Send(NatsRequest::Signal { signal, .. })) => {
+                    assert_eq!(Some(*signal), pause.map(AckSignal::GiveBack), "{step:?} {sequence}");
+                }
+                _ => panic!("{step:?} {sequence}: the server is told"),
+            }
+            let counted = messages.counters_of(&function("f")).duplicates;
+            assert_eq!(counted, u64::from((step, sequence) == (Closed, 8)));
+            assert_eq!(messages.entries[&1].paused_until, None);
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_gone_or_cannot_be_read_stops_the_entry_for_a_while() {
+    for known in [Ok(None), Err("busy".to_owned())] {
+        let (mut messages, number) = with_row();
+        messages.known(at(6), number, known);
+        assert!(matches!(
+            sent(&mut messages)[..],
+            [NatsRequest::Signal { signal: AckSignal::GiveBack(pause), .. }] if pause == REFUSED
+        ));
+        assert!(messages.entries[&1].paused_until.is_some() && messages.not_stored.is_empty());
+    }
+}
+
+/// The stream may be another one by then, with another message in that place.
+#[test]
+fn nothing_is_acknowledged_that_was_delivered_before_the_connection_was_lost() {
+    for is_refused_before in [true, false] {
+        let mut messages = storing();
+        if is_refused_before {
+            messages.has_row(at(5), ID);
+        }
+        messages.disconnected(at(6), "away".to_owned());
+        messages.has_row(at(6), ID);
+        let effects = messages.take_effects().into_iter();
+        let numbers = effects.filter_map(|effect| match effect {
+            MessageEffect::LookUp(number, ..) => Some(number),
+            _ => None,
+        });
+        for number in numbers.collect::<Vec<_>>() {
+            messages.known(at(7), number, Ok(Some(row(7, LocalStep::Closed))));
+        }
+        assert!(messages.take_effects().is_empty() && messages.not_stored.is_empty());
+    }
+    let (mut messages, number) = with_delivery(2);
+    messages.disconnected(at(6), "away".to_owned());
+    messages.take_effects();
+    messages.known(at(7), number, Ok(Some(row(7, LocalStep::Closed))));
+    assert!(messages.take_effects().is_empty());
+    let mut messages = serving(wanted_accept("f", "x"));
+    messages.delivered(at(5), delivered(1, 7, 1), ID);
+    messages.disconnected(at(6), "away".to_owned());
+    messages.take_effects();
+    messages.stored(at(7), ID, true);
+    assert!(messages.take_effects().is_empty());
+    // It is acknowledged when it comes again.
+    messages.delivered(at(40), delivered(1, 7, 2), InvocationId(2));
+    assert!(matches!(sent(&mut messages)[..], [NatsRequest::Settle { .. }]));
+}
+
+/// The row of the question was deleted meanwhile, and the message accepted by another delivery.
+#[test]
+fn the_row_of_a_later_delivery_is_not_deleted() {
+    let (mut messages, number) = with_row();
+    messages.entries.get_mut(&1).unwrap().looks_until = None;
+    messages.delivered(at(6), delivered(1, 7, 1), ROW);
+    messages.stored(at(6), ROW, true);
+    messages.take_effects();
+    messages.known(at(6), number, Ok(Some(row(7, LocalStep::Open))));
+    assert!(messages.has(ROW));
+    let effects = messages.take_effects();
+    assert!(matches!(
+        effects[..],
+        [MessageEffect::Send(NatsRequest::Signal { signal: AckSignal::GiveBack(pause), .. })] if pause == REFUSED
+    ));
+}
+
+/// Else each message of a consumer that was made anew would be stored in vain.
+#[test]
+fn after_a_message_that_the_ledger_had_the_next_ones_are_looked_up_first() {
+    let (mut messages, _) = with_row();
+    // At 10 s they are accepted at once again, but none before one that came earlier.
+    let mut questions = Vec::new();
+    for (second, sequence) in [(9, 9), (10, 10)] {
+        messages.delivered(at(second), delivered(1, sequence, 1), InvocationId(sequence.into()));
+        let effects = messages.take_effects();
+        let [MessageEffect::LookUp(number, ..)] = effects[..] else {
+            panic!("the ledger is asked for {sequence}");
+        };
+        questions.push(number);
+    }
+    let submitted = |messages: &mut Messages| match &messages.take_effects()[..] {
+        [MessageEffect::Submit(submit)] => submit.id,
+        _ => panic!("it is submitted"),
+    };
+    for (number, sequence) in questions.into_iter().zip([9, 10]) {
+        messages.known(at(10), number, Ok(None));
+        assert_eq!(submitted(&mut messages), InvocationId(sequence));
+    }
+    messages.delivered(at(10), delivered(1, 11, 1), InvocationId(11));
+    assert_eq!(submitted(&mut messages), InvocationId(11));
+}
+
+/// What came earlier and is asked for in the register comes later anyway, and so does what another function waits for.
+#[test]
+fn a_first_delivery_waits_for_no_register_and_for_no_other_entry() {
+    let (mut messages, number) = with_delivery(2);
+    let other = Some(wanted(vec![wanted_entry("g", "x")]));
+    messages.wants(&function("g"), other);
+    messages.take_effects();
+    messages.delivered(at(5), delivered(2, 8, 1), InvocationId(8));
+    assert!(matches!(messages.take_effects()[..], [MessageEffect::Submit(_)]));
+    messages.known(at(5), number, Ok(None));
+    messages.take_effects();
+    messages.delivered(at(5), delivered(1, 9, 1), InvocationId(9));
+    assert!(matches!(messages.take_effects()[..], [MessageEffect::Submit(_)]));
+}
+
+/// The run that it replaces, or its share of the rate, would be lost if the ledger had the message.
+#[test]
+fn a_message_whose_acceptance_costs_something_is_looked_up_first() {
+    for (replaces, is_rated) in [(true, false), (false, true)] {
+        let mut messages = serving(WantedEntry {
+            replaces,
+            is_rated,
+            ..wanted_entry("f", "x")
+        });
+        messages.delivered(at(5), delivered(1, 7, 1), ID);
+        assert!(matches!(messages.take_effects()[..], [MessageEffect::LookUp(..)]));
     }
 }
 
@@ -333,8 +506,7 @@ fn excluding() -> WantedEntry {
 /// The manifest was another one when it was accepted.
 #[test]
 fn a_later_when_acknowledges_nothing_that_runs() {
-    let (mut messages, number) = with_delivery(1);
-    messages.known(at(5), number, Ok(None));
+    let mut messages = storing();
     messages.stored(at(5), ID, true);
     messages.wants(&function("f"), Some(wanted(vec![excluding()])));
     messages.take_effects();

@@ -148,11 +148,6 @@ fn as_many_messages_are_forgotten_as_are_done() {
 fn a_message_that_is_acknowledged_once_it_is_stored_ends_without_a_claim() {
     let mut messages = serving(wanted_accept("f", "x"));
     messages.delivered(at(1), delivered(1, 7, 1), ID);
-    let effects = messages.take_effects();
-    let [MessageEffect::LookUp(number, ..)] = effects[..] else {
-        panic!("the ledger knows duplicates");
-    };
-    messages.known(at(1), number, Ok(None));
     let mut effects = messages.take_effects();
     let Some(MessageEffect::Submit(submit)) = effects.pop() else {
         panic!("it is submitted");

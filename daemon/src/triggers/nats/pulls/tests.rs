@@ -1,6 +1,6 @@
 //! Functions that ask for messages.
 
-use super::super::fact::NatsFact;
+use super::super::fact::{NatsAnswer, NatsFact, WriteRefused};
 use super::super::tests::{
     at, delivered, entry_is_ready, function, messages, record, sent, up, wanted, wanted_entry, wanted_reply,
 };
@@ -47,12 +47,7 @@ fn a_function_asks_for_its_room_once_and_again_for_what_will_not_come() {
 /// Takes a message, as the invocation of its number.
 fn take(messages: &mut Messages, sequence: u64) {
     messages.delivered(at(1), delivered(1, sequence, 1), InvocationId(sequence.into()));
-    let effects = messages.take_effects();
-    let [MessageEffect::LookUp(number, ..)] = effects[..] else {
-        panic!("the ledger is asked");
-    };
-    messages.known(at(1), number, Ok(None));
-    messages.take_effects();
+    assert!(matches!(messages.take_effects()[..], [MessageEffect::Submit(_)]));
 }
 
 #[test]
@@ -164,7 +159,7 @@ fn functions_that_share_room_ask_for_it_in_turn() {
     let first = asked(&mut messages, 10, (Some("db"), 9));
     let other = 3 - first[0];
     // A message has come that is not decided yet.
-    messages.delivered(at(12), delivered(first[0], 7, 1), InvocationId(1));
+    messages.delivered(at(12), delivered(first[0], 7, 2), InvocationId(1));
     assert!(asked(&mut messages, 12, (Some("db"), 9)).is_empty(), "{other}");
 }
 
@@ -178,6 +173,26 @@ fn functions_are_looked_at_again_when_something_has_happened() {
     assert!(messages.takes_new_room());
     messages.room_may_have_changed();
     assert!(messages.takes_new_room());
+    // The answer to a claim says nothing of room, unless its attempt begins later.
+    let id = InvocationId(7);
+    messages.take_effects();
+    for (answer, makes_room) in [(Ok(5), false), (Err(WriteRefused::Refused("full".to_owned())), true)] {
+        take(&mut messages, 7);
+        messages.stored(at(7), id, true);
+        assert!(messages.claim(at(7), &record(id, Reason::Ok)));
+        messages.takes_new_room();
+        let requests = sent(&mut messages);
+        let [NatsRequest::Write(write)] = &requests[..] else {
+            panic!("the claim is written");
+        };
+        let fact = NatsFact::Answer(write.number, NatsAnswer::Written(answer));
+        messages.fact(at(8), fact, id);
+        // The outcome comes with the second answer.
+        messages.ledger_answers(at(8), vec![id], true);
+        assert_eq!(messages.takes_new_room(), makes_room);
+        messages.forget(id);
+        messages.take_effects();
+    }
 }
 
 #[test]

@@ -56,9 +56,9 @@ struct NatsThread {
     client: Option<Client>,
     /// Whether the client has a connection. Without one nothing is sent: it would wait, and go out when it is too late.
     is_up: bool,
-    /// Why there is none, as it was said last.
+    /// Why there is no connection, as it was reported last.
     told: Option<String>,
-    /// When the client was last asked whether it has one: it may lose an event.
+    /// When the client was last asked whether it has a connection. It is asked again, because an event about that may be lost.
     checked: Instant,
     bucket: BucketLook,
     pending: PendingReplies,

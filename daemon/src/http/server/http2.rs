@@ -3,12 +3,13 @@
 //! hyper bounds the rest: a client that opens and resets streams faster than they are accepted is cut off
 //! (`max_pending_accept_reset_streams`).
 
-use super::body::{Body, BodyProgress};
-use super::connection_io::{ConnectionSocket, Io};
-use super::connections::HttpConnection;
-use super::limits::{READ_MAX, WRITE_MIN, WRITE_TIME};
-use super::response::Answered;
-use super::server::{HttpService, Life, RequestPhase, reached, time_is_up};
+use super::{HttpService, Life, RequestPhase, reached, time_is_up};
+use crate::http::body::Body;
+use crate::http::connection_io::{ConnectionSocket, Io};
+use crate::http::connections::HttpConnection;
+use crate::http::held_body::BodyProgress;
+use crate::http::limits::{LAST_WORDS, READ_MAX, WRITE_MIN, WRITE_TIME};
+use crate::http::response::Answered;
 use hyper::StatusCode;
 use hyper::body::{Body as _, Bytes};
 use hyper::header::CONTENT_LENGTH;
@@ -160,7 +161,7 @@ pub(super) async fn serve<S: HttpService>(
         // Only waits, and then checks.
         () = time_is_up(&line, &life.place, &life.limits) => {
             connection.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(super::limits::LAST_WORDS, connection).await; // it has nothing to say any more
+            let _ = tokio::time::timeout(LAST_WORDS, connection).await; // it has nothing to say any more
             return;
         }
         // Can be dropped: it only reads a value.

@@ -3,8 +3,8 @@
 //! A page checks at most [`CHECK_MAX`] rows, as a list of the history does.
 
 use super::list::{CHECK_MAX, ID_SLACK_MS};
-use super::query::{LedgerReader, QueryError};
-use super::rows::{self, int};
+use super::{LedgerReader, QueryError};
+use crate::ledger::rows::{self, int};
 use fnd_core::api::AuditEntry;
 use fnd_core::api::problem::Code;
 use fnd_core::audit::{AuditFilter, AuditPart};

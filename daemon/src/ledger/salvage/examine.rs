@@ -5,9 +5,10 @@
 //! should read no database that another user can write. It prints one JSON object with all findings. Its exit code does
 //! not depend on them.
 
-use super::in_flight::{self, InFlightFigures};
-use super::{FILE, LockError, OpenError, Site, damage, lock_state, notices, restore, rows, schema};
+use super::damage;
 use crate::database::{self, REPAIR, Replacement, damage_finding, finding, lost_commits_beside_fnd};
+use crate::ledger::in_flight::{self, InFlightFigures};
+use crate::ledger::{FILE, LockError, OpenError, Site, lock_state, notices, restore, rows, schema};
 use fnd_core::verify_report::{Examined, FindingLevel};
 use fnd_manifest::settings::OnDamage;
 use std::path::Path;

@@ -2,8 +2,19 @@
 //!
 //! Every answer includes all commands that were submitted to the writer before the query: a caller that has seen a run
 //! end finds it in the history. Only the search for a message that is new does not wait for the writer.
+//!
+//! Files:
+//! - `audited`: the runs that the audit lists
+//! - `dead`: queries for dead letters, and the copy of the whole ledger
+//! - `list`: lists of invocations, newest first
 
-use super::list::list;
+mod audited;
+mod dead;
+pub(super) mod list;
+
+pub use dead::{DeadPage, copy};
+pub use list::{PAGE_MAX, RecordPage};
+
 use super::messages;
 use super::rows::{self, ATTEMPT, CALLED, PARENT, PAYLOAD, RECORD, blob};
 use super::unwritable::Reading;
@@ -13,11 +24,12 @@ use crate::lock::lock;
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{RunState, Trigger};
-use fnd_core::records::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult, UsageSum};
+use fnd_core::records::{AttemptRecord, InvocationFilter, InvocationRecord, Payload, RunResult};
 use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::ids::{FunctionName, InvocationId};
+use list::list;
 use rusqlite::{Connection, Row, params};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -30,22 +42,6 @@ pub(crate) const WAITING_MAX: usize = 1000;
 /// How long a query waits for the writer. After that it is answered with the records on disk, because the disk does not
 /// respond.
 const FLUSH: Duration = Duration::from_secs(10);
-/// Most elements of a page.
-pub const PAGE_MAX: u32 = 1000;
-
-/// A page of the history.
-#[derive(Debug, Clone, Default)]
-pub struct RecordPage {
-    /// Newest first, without results. There are fewer than requested, or none, if few of the checked rows match the
-    /// filter.
-    pub records: Vec<InvocationRecord>,
-    /// The usage of each record, if the filter asks for it; else empty.
-    pub usage: Vec<UsageSum>,
-    /// Those whose hooks have failed.
-    pub hook_failed: BTreeSet<InvocationId>,
-    /// Cursor of the next page, if there may be one.
-    pub next: Option<InvocationId>,
-}
 
 /// An invocation's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +92,6 @@ pub enum QueryError {
     /// Too many queries at once.
     #[error("the history is busy with {WAITING_MAX} other queries: try again")]
     Busy,
-    /// fnd is stopping.
     #[error("the history is closed: fnd is stopping")]
     Closed,
     /// SQLite reported an error.

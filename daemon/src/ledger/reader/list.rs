@@ -6,24 +6,41 @@
 //! invocations, unfinished invocations, dead letters, the calls of an invocation. A cursor is an id, and ids grow with time, so new invocations
 //! appear in no later page.
 
-use super::query::{PAGE_MAX, RecordPage};
-use super::rows::{self, CALLED, FAILED, PARENT, RECORD, UNFINISHED, int};
-use fnd_core::records::InvocationFilter;
+use crate::ledger::rows::{self, CALLED, FAILED, PARENT, RECORD, UNFINISHED, int};
 use fnd_core::records::outcome::RunState;
+use fnd_core::records::{InvocationFilter, InvocationRecord, UsageSum};
 use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
+use std::collections::BTreeSet;
 
 /// Most rows that a page checks: about 20 ms if each is read from another place of a file of gigabytes.
-pub(super) const CHECK_MAX: usize = 2000;
+pub(in crate::ledger) const CHECK_MAX: usize = 2000;
 /// An id is made shortly before its invocation is accepted; so the time of an id may be before `since` by this much.
 pub(super) const ID_SLACK_MS: u64 = 60_000;
 
+/// Most elements of a page.
+pub const PAGE_MAX: u32 = 1000;
+
+/// A page of the history.
+#[derive(Debug, Clone, Default)]
+pub struct RecordPage {
+    /// Newest first, without results. There are fewer than requested, or none, if few of the checked rows match the
+    /// filter.
+    pub records: Vec<InvocationRecord>,
+    /// The usage of each record, if the filter asks for it; else empty.
+    pub usage: Vec<UsageSum>,
+    /// Those whose hooks have failed.
+    pub hook_failed: BTreeSet<InvocationId>,
+    /// Cursor of the next page, if there may be one.
+    pub next: Option<InvocationId>,
+}
+
 /// An SQL statement with its values.
 #[derive(Debug, Default)]
-pub(super) struct Statement {
-    pub(super) sql: String,
-    pub(super) values: Vec<Value>,
+pub(in crate::ledger) struct Statement {
+    pub(in crate::ledger) sql: String,
+    pub(in crate::ledger) values: Vec<Value>,
 }
 
 impl Statement {
@@ -35,7 +52,7 @@ impl Statement {
 }
 
 /// Returns the statement of a filter: it lists all candidates, each with whether it matches.
-pub(super) fn statement(filter: &InvocationFilter) -> Statement {
+pub(in crate::ledger) fn statement(filter: &InvocationFilter) -> Statement {
     let text = |word: &str| Value::Text(word.to_owned());
     let mut fits = Statement {
         sql: "1".to_owned(),
@@ -94,7 +111,7 @@ pub(super) fn statement(filter: &InvocationFilter) -> Statement {
     all
 }
 
-pub(super) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Result<RecordPage> {
+pub(in crate::ledger) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Result<RecordPage> {
     let limit = filter.limit.unwrap_or(100).clamp(1, PAGE_MAX) as usize;
     let Statement { sql, values } = statement(filter);
     let mut statement = db.prepare_cached(&sql)?;

@@ -1,11 +1,11 @@
 //! The output thread's side of warm workers: turns bytes and marks into captures of calls.
 
-use super::call_output::{LOGS_MAX, OffsetAction, OutputStep, PipeOffsets};
-use super::capture::Capture;
-use super::poll::{Io, OutputThread, TURN};
-use super::{AttemptOutput, Captured, OutputCommand};
+use super::{Io, OutputThread, TURN};
 use crate::clock;
+use crate::output::call_output::{LOGS_MAX, OffsetAction, OutputStep, PipeOffsets};
+use crate::output::capture::Capture;
 use crate::output::log_store::Stream;
+use crate::output::{AttemptOutput, Captured, OutputCommand};
 use fnd_wire::ids::WorkerId;
 use rustix::event::{Timespec, epoll};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const RENEW: Duration = Duration::from_secs(10);
 
 /// How long a stop waits for the rest of a line that is being printed, possibly in several writes: the next fnd would
 /// take the rest for a line of its own. A line that never ends is a prompt.
-pub(super) const REST_OF_LINE: Duration = Duration::from_millis(100);
+pub(in crate::output) const REST_OF_LINE: Duration = Duration::from_millis(100);
 /// Pause between two checks of that.
 const CHECK_PAUSE: Timespec = Timespec {
     tv_sec: 0,
@@ -29,7 +29,7 @@ const CHECK_PAUSE: Timespec = Timespec {
 /// Receives the output of a call, or of a worker.
 pub(super) type Done = Box<dyn FnOnce(Captured) + Send>;
 
-/// A warm worker.
+/// The output of a warm worker.
 pub(super) struct PoolOutput {
     ends: Arc<PipeOffsets>,
     open: [bool; 2],

@@ -1,11 +1,11 @@
 //! The spools that an earlier fnd has left: adopted where the worker still exists, kept where it does not.
 
-use super::capture::Capture;
-use super::poll::OutputThread;
-use super::spool::{Loss, Replayed, Spool, Spools};
-use super::{AttemptKey, AttemptOutput};
+use super::OutputThread;
 use crate::clock;
+use crate::output::capture::Capture;
 use crate::output::log_store::LogStore;
+use crate::output::spool::{Loss, Replayed, Spool, Spools};
+use crate::output::{AttemptKey, AttemptOutput};
 use fnd_wire::ids::FunctionName;
 use std::collections::{HashMap, HashSet};
 

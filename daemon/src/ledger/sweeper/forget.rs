@@ -3,8 +3,8 @@
 //! Three things are never forgotten: invocations that have not ended, the last run of each function, and the scripts
 //! that have run as `load`.
 
-use super::rows::{self, FAILED, UNFINISHED};
 use crate::database;
+use crate::ledger::rows::{self, FAILED, UNFINISHED};
 use fnd_wire::ids::FunctionName;
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(super) const WALK: u32 = 10_000;
 
 /// The history that a round goes over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(in crate::ledger) enum Scope {
     /// That of all functions.
     All,
     /// That of one function.
@@ -34,18 +34,18 @@ pub(super) enum Scope {
 
 /// Which of the checked invocations a round forgets, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct KeepBounds {
+pub(in crate::ledger) struct KeepBounds {
     /// All invocations up to this id.
-    pub(super) all: u128,
+    pub(in crate::ledger) all: u128,
     /// Invocations that did not fail, up to this id.
-    pub(super) rest: u128,
+    pub(in crate::ledger) rest: u128,
     /// Invocations that failed, up to this id.
-    pub(super) failed: u128,
+    pub(in crate::ledger) failed: u128,
 }
 
 impl KeepBounds {
     /// Returns bounds that forget everything before an id.
-    pub(super) fn before(id: u128) -> Self {
+    pub(in crate::ledger) fn before(id: u128) -> Self {
         Self {
             all: id.saturating_sub(1),
             rest: 0,
@@ -233,7 +233,7 @@ impl Round {
 }
 
 /// Returns the statement that lists candidates, in the order of the key and without sorting.
-pub(super) fn sql(scope: &Scope) -> String {
+pub(in crate::ledger) fn sql(scope: &Scope) -> String {
     let function = if matches!(scope, Scope::Each(_)) {
         "function"
     } else {

@@ -1,12 +1,12 @@
 //! Queries for dead letters, and the copy of the whole ledger.
 
 use super::list::list;
-use super::query::{LedgerReader, QueryError};
-use super::room::Pages;
-use super::rows::{self, RECORD, blob};
-use super::{FILE, OpenError, in_flight, schema};
+use super::{LedgerReader, QueryError};
 use crate::database;
 use crate::free_space::{BYTES_LOW, FreeSpace};
+use crate::ledger::room::Pages;
+use crate::ledger::rows::{self, RECORD, blob};
+use crate::ledger::{FILE, OpenError, in_flight, schema};
 use fnd_core::api::{DeadLetter, InvocationView};
 use fnd_core::records::InvocationFilter;
 use fnd_wire::ids::InvocationId;

@@ -1,9 +1,9 @@
 //! Replaces a damaged database with a new one that has all readable rows, and keeps the damaged one under another name.
 
-use super::notices::Notices;
-use super::salvage::{self, Salvaged};
-use super::{FILE, OpenError, Site, lost_commits};
+use super::{Salvaged, salvage};
 use crate::database::Replacement;
+use crate::ledger::notices::Notices;
+use crate::ledger::{FILE, OpenError, Site, lost_commits};
 use std::path::Path;
 
 /// The end of the message if the state that was read may be older than the last one.
@@ -12,11 +12,11 @@ const QUEUE_WAITS: &str = "; until then queued work waits, because some of it ma
 ///
 /// # Errors
 /// [`OpenError`]; the damaged database keeps its name then, or the next start completes the replacement.
-pub(super) fn set_aside(Site { state, run, .. }: Site<'_>, detail: &str) -> Result<(), OpenError> {
+pub(in crate::ledger) fn set_aside(Site { state, run, .. }: Site<'_>, detail: &str) -> Result<(), OpenError> {
     let (replacement, now_ms) = (Replacement::of(state, FILE), crate::clock::unix_ms());
     let lost = lost_commits(run, &state.join(FILE))?;
     let part = replacement.begin();
-    let salvaged = salvage::salvage(&state.join(FILE), &part, lost.as_ref())?;
+    let salvaged = salvage(&state.join(FILE), &part, lost.as_ref())?;
     let aside = replacement.aside(now_ms);
     let note = in_words(&salvaged, detail, &aside);
     let hold = salvaged.hold.as_ref().map(|lost| {
@@ -59,7 +59,7 @@ fn in_words(salvaged: &Salvaged, detail: &str, aside: &Path) -> String {
 ///
 /// # Errors
 /// [`OpenError::SetAside`].
-pub(super) fn finish(state: &Path) -> Result<(), OpenError> {
+pub(in crate::ledger) fn finish(state: &Path) -> Result<(), OpenError> {
     let replacement = Replacement::of(state, FILE);
     let finished = replacement.finish();
     finished.map_err(|source| OpenError::set_aside(&replacement.path(), source))
