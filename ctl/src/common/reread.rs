@@ -87,12 +87,8 @@ pub(crate) async fn reread(
     named: fn(&Value) -> Vec<String>,
 ) -> (Option<Vec<String>>, String) {
     // fnd may not run; it reads the file when it starts.
-    let reply = match context.client.post("/v1/reload").await {
-        Ok(reply) => reply,
-        Err(failure) => return (None, format!("fnd was not asked to read it: {}", failure.message)),
-    };
-    if let Ok(report) = serde_json::from_slice(&reply.body) {
-        not_serving(&report).iter().for_each(|line| context.out.aside(line));
+    if let Err(failure) = reload(context).await {
+        return (None, format!("fnd was not asked to read it: {}", failure.message));
     }
     let Ok(mut users) = users::of_all(context, named).await else {
         return (None, "fnd has read it again".to_owned());
@@ -103,6 +99,18 @@ pub(crate) async fn reread(
         users => format!("used by {}", users.join(", ")),
     };
     (Some(users), used)
+}
+
+/// Has fnd read its files again, and prints which new versions do not serve.
+///
+/// # Errors
+/// fnd does not run, or refuses it.
+pub(crate) async fn reload(context: &Context) -> Result<(), CommandFailure> {
+    let reply = context.client.post("/v1/reload").await?;
+    if let Ok(report) = serde_json::from_slice(&reply.body) {
+        not_serving(&report).iter().for_each(|line| context.out.aside(line));
+    }
+    Ok(())
 }
 
 /// Returns a line about each function whose new version does not serve. The next reload calls these problems old, so they are said now.

@@ -1,5 +1,6 @@
 //! `fndctl runtimes install|remove|list`: installs interpreters; needs no daemon.
 
+use crate::common::reread::reload;
 use crate::common::tables::table;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
@@ -122,7 +123,7 @@ pub(crate) async fn run(context: &Context, verb: InterpretersVerb) -> Result<Exi
         InterpretersVerb::List(args) => return list(context, &args),
     }
     // An fnd that runs reads its files again, so that functions that were refused for want of an interpreter are installed.
-    if let Err(failure) = context.client.post("/v1/reload").await {
+    if let Err(failure) = reload(context).await {
         let help = match failure.exit {
             Exit::NotReachable => return Ok(Exit::Fine), // the next start finds the interpreter
             Exit::NotAllowed => "an administrator has to run it: sudo fndctl reload",
