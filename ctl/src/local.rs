@@ -130,13 +130,19 @@ pub(crate) fn fnd() -> Result<PathBuf, CommandFailure> {
         .chain(["/usr/sbin/fnd".into()])
         .collect();
     places.dedup();
+    let help = "install the package fnd, or run the `fndctl` in the same directory as `fnd`";
+    program("fnd", &places, help)
+}
+
+/// Returns the first of these places where a program is.
+///
+/// # Errors
+/// There is none; the message says where it was looked for.
+pub(crate) fn program(name: &str, places: &[PathBuf], help: &str) -> Result<PathBuf, CommandFailure> {
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = places.iter().map(|path| format!("`{}`", path.display())).collect();
-        CommandFailure::failed(format!(
-            "the program `fnd` is missing: looked for {}",
-            places.join(", ")
-        ))
-        .help("install the package fnd, or run the `fndctl` in the same directory as `fnd`")
+        let places = places.join(", ");
+        CommandFailure::failed(format!("the program `{name}` is missing: looked for {places}")).help(help)
     })
 }
 

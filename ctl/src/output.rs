@@ -214,8 +214,8 @@ impl Output {
         match &self.wanted.jq {
             None => self.line(&escape_for(self.terminal, &String::from_utf8_lossy(body))),
             Some(jq) => {
-                let mut values = jq.apply(body)?.into_iter();
-                values.try_for_each(|value| self.line(&escape_for(self.terminal, &value)))
+                let values = jq.apply(body)?;
+                self.lines(values.iter().map(|value| escape_for(self.terminal, value)))
             }
         }
     }
@@ -248,7 +248,7 @@ impl Output {
     /// Standard output cannot be written.
     pub(crate) fn table(&self, table: &TextTable) -> Result<(), CommandFailure> {
         if self.format == Format::Name {
-            return table.names().try_for_each(|name| self.line(name));
+            return self.lines(table.names());
         }
         let table = match self.format {
             Format::Wide => Cow::Borrowed(table),
@@ -277,9 +277,7 @@ impl Output {
     /// Standard output cannot be written.
     pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) -> Result<(), CommandFailure> {
         let colour = if self.colours { Colour::Ansi } else { Colour::Plain };
-        diagnostics
-            .iter()
-            .try_for_each(|diagnostic| self.line(&diagnostic.render(colour)))
+        self.lines(diagnostics.iter().map(|diagnostic| diagnostic.render(colour)))
     }
 
     /// Prints a line of fndctl or of a function.
@@ -288,6 +286,14 @@ impl Output {
     /// Standard output cannot be written.
     pub(crate) fn line(&self, text: &str) -> Result<(), CommandFailure> {
         self.raw(format!("{text}\n").as_bytes())
+    }
+
+    /// Prints lines.
+    ///
+    /// # Errors
+    /// Standard output cannot be written.
+    pub(crate) fn lines(&self, lines: impl IntoIterator<Item = impl AsRef<str>>) -> Result<(), CommandFailure> {
+        lines.into_iter().try_for_each(|line| self.line(line.as_ref()))
     }
 
     /// Prints a line that stands out on a terminal.

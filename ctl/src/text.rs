@@ -21,8 +21,12 @@ const SHOWN: usize = 8;
 
 /// Returns the end of an id, for tables.
 pub(crate) fn short(id: InvocationId) -> String {
-    let id = id.to_string();
-    id.get(id.len() - SHOWN..).unwrap_or_default().to_owned()
+    end_of(&id.to_string()).to_owned()
+}
+
+/// Returns the end of an id that is a text.
+pub(crate) fn end_of(id: &str) -> &str {
+    id.get(id.len().saturating_sub(SHOWN)..).unwrap_or_default()
 }
 
 /// Returns how long ago an instant of the API was, or how far in the future it is: `5s ago`, `in 3m`.
@@ -182,6 +186,11 @@ pub(crate) fn since(option: &str, text: &str, now: Timestamp) -> Result<String, 
 /// Parses the duration that an option has.
 pub(crate) fn span(option: &str, text: &str) -> Result<Duration, CommandFailure> {
     parse_duration(text).map_err(|error| CommandFailure::usage(format!("`{option} {text}`: {error}")))
+}
+
+/// Parses the duration of an option that need not be there.
+pub(crate) fn optional_span(option: &str, text: Option<&str>) -> Result<Option<Duration>, CommandFailure> {
+    text.map(|text| span(option, text)).transpose()
 }
 
 #[cfg(test)]

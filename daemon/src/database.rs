@@ -86,6 +86,23 @@ pub(crate) fn all<T, C: FromIterator<T>>(
     db.prepare_cached(sql)?.query_map(params, read)?.collect()
 }
 
+/// Returns whether a database has no tables.
+pub(crate) fn has_no_tables(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
+}
+
+/// Has SQLite check a database by one of its pragmas.
+///
+/// # Errors
+/// Also for damage that it finds.
+pub(crate) fn check_pages(db: &Connection, pragma: &str) -> rusqlite::Result<()> {
+    let verdict: String = db.query_row(&format!("PRAGMA {pragma}(1)"), [], |row| row.get(0))?;
+    match verdict.as_str() {
+        "ok" => Ok(()),
+        _ => Err(damaged(verdict)),
+    }
+}
+
 /// Returns whether an error says that the file is no database that can be read.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(code(error), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))

@@ -44,8 +44,6 @@ pub struct CurrentSettings {
     pub host: String,
     /// The roles of users and groups; shared with the control server.
     pub access: Rc<RefCell<PeerAccess>>,
-    /// The daemon's own user, if the spawner has the same one: then a person runs both.
-    pub own_uid: Option<u32>,
     /// The permissions of authors of functions. An author is added at the first question; the map is emptied when roles are
     /// looked up anew.
     reaches: RefCell<BTreeMap<Author, Permissions>>,
@@ -71,7 +69,6 @@ impl CurrentSettings {
                 own_uid,
                 ..PeerAccess::default()
             })),
-            own_uid,
             reaches: RefCell::default(),
         })
     }
@@ -113,7 +110,8 @@ impl CurrentSettings {
 
     /// Looks up the users and groups of `[[access]]` and puts their roles in force. Returns the problems with them.
     pub fn resolve_access(&self) -> Vec<String> {
-        let (access, problems) = PeerAccess::resolve(self.own_uid, &self.settings.access);
+        let own_uid = self.access.borrow().own_uid;
+        let (access, problems) = PeerAccess::resolve(own_uid, &self.settings.access);
         self.access.replace(access);
         self.reaches.borrow_mut().clear();
         problems

@@ -9,6 +9,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 use std::collections::BTreeMap;
+use std::io;
 
 /// The system calls that the judge may use: to communicate, allocate memory, read the clock, panic and end.
 const CALLS: [i64; 27] = [
@@ -41,40 +42,27 @@ const CALLS: [i64; 27] = [
     libc::SYS_sendmsg,
 ];
 
-/// Why the process could not be confined. It must not read untrusted input then.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfineError {
-    /// Other processes can read its memory.
-    #[error("failed to protect the judge from other processes of its user")]
-    Dumpable(#[source] rustix::io::Errno),
-    /// The filter can't be made: a defect of this program.
-    #[error("failed to make the judge's filter of system calls")]
-    Filter(#[source] seccompiler::BackendError),
-    /// The filter can't be put in force.
-    #[error("failed to install the judge's filter of system calls")]
-    Seccomp(#[source] seccompiler::Error),
-}
-
 /// Gives up all rights that the judge does not need. They cannot be got back.
 ///
 /// # Errors
-/// Any [`ConfineError`].
-pub fn confine() -> Result<(), ConfineError> {
+/// The process could not be confined. It must not read untrusted input then.
+pub fn confine() -> io::Result<()> {
     confine_with(&[])
 }
 
 /// Gives up all rights but those of [`confine`] and these system calls. They cannot be got back.
 ///
 /// # Errors
-/// Any [`ConfineError`].
-pub fn confine_with(more: &[i64]) -> Result<(), ConfineError> {
+/// As for [`confine`].
+pub fn confine_with(more: &[i64]) -> io::Result<()> {
     // First, because until then another process of the same user may attach to this one (ptrace(2)).
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(ConfineError::Dumpable)?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     // The namespaces are a second wall behind the filter. Where they are not allowed (a container), the process has the filter
     // only.
     let _ = empty_namespaces();
     // The filter comes last, because it forbids the calls of the other steps.
-    seccompiler::apply_filter_all_threads(&filter(more).map_err(ConfineError::Filter)?).map_err(ConfineError::Seccomp)
+    let filter = filter(more).map_err(io::Error::other)?;
+    seccompiler::apply_filter_all_threads(&filter).map_err(io::Error::other)
 }
 
 /// Moves into empty namespaces without files, network and System V objects, by means of a user namespace.

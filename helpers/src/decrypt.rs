@@ -4,7 +4,7 @@
 //! A helper of the spawner starts a child for each file to decrypt. The child has the file and the node's key. It has no right
 //! to open or to send anything, so a file that takes the child over can only choose the answer ([`answer`]).
 
-use crate::answer::{self, AnswerError};
+use crate::answer;
 use age::armor::{ArmoredReader, ArmoredWriter, Format};
 use age::secrecy::ExposeSecret as _;
 use age::x25519::{Identity, Recipient};
@@ -26,8 +26,8 @@ const ARMOUR: &[u8] = b"-----BEGIN AGE ENCRYPTED FILE-----";
 /// Answers the question on descriptor 0.
 ///
 /// # Errors
-/// Any [`AnswerError`].
-pub fn run() -> Result<(), AnswerError> {
+/// As for [`answer::run`].
+pub fn run() -> io::Result<()> {
     answer::run(QUESTION_MAX, answer_to)
 }
 
@@ -255,7 +255,7 @@ mod tests {
             [asked.to_wire(), vec![0]].concat(),
             vec![0; 400 << 10],
         ] {
-            assert!(matches!(ask(&bytes), Err(AnswerError::Question)));
+            assert_eq!(ask(&bytes).unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
         for answer in [
             Decrypted::NotAge,

@@ -2,10 +2,11 @@
 //!
 //! A file that takes this child over gains the values of the files beside it, and nothing else.
 
-use crate::answer::{self, AnswerError};
+use crate::answer;
 use fnd_manifest::foreign::find_secret;
 use fnd_wire::form::Wire as _;
 use fnd_wire::kubernetes::{FILES_MAX, SecretWanted};
+use std::io;
 use zeroize::Zeroizing;
 
 /// Largest question in bytes: the files, and their paths.
@@ -14,8 +15,8 @@ const QUESTION_MAX: u64 = 2 * FILES_MAX;
 /// Answers the question on descriptor 0.
 ///
 /// # Errors
-/// Any [`AnswerError`].
-pub fn run() -> Result<(), AnswerError> {
+/// As for [`answer::run`].
+pub fn run() -> io::Result<()> {
     answer::run(QUESTION_MAX, answer_to)
 }
 
@@ -29,7 +30,7 @@ mod tests {
     use fnd_wire::form::Bytes;
     use fnd_wire::kubernetes::SecretSearchAnswer;
 
-    fn ask(question: &[u8]) -> Result<SecretSearchAnswer, AnswerError> {
+    fn ask(question: &[u8]) -> io::Result<SecretSearchAnswer> {
         let mut output = Vec::new();
         let streams = (&mut &question[..], &mut output);
         answer::serve(QUESTION_MAX, streams, answer_to).map(|()| SecretSearchAnswer::from_wire(&output).unwrap())
@@ -48,7 +49,7 @@ mod tests {
             SecretSearchAnswer::Value(Bytes(b"value".to_vec()))
         );
         for bytes in [vec![], vec![1], vec![0xff; 8], [question, vec![0]].concat()] {
-            assert!(matches!(ask(&bytes), Err(AnswerError::Question)));
+            assert_eq!(ask(&bytes).unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }
 }

@@ -5,7 +5,7 @@
 //! other side closes, and keeps nothing but its settings, so an attacker gains nothing by breaking into it.
 
 use fnd_manifest::judge::Judge;
-use fnd_wire::form::Wire as _;
+use fnd_wire::form::{Wire as _, WireError};
 use fnd_wire::frame::{PACKET_MAX, PROTOCOL_0_1, Partial, packets};
 use fnd_wire::plan::{ANSWER_MAX, JudgeRequest};
 use std::fs::File;
@@ -15,47 +15,25 @@ use std::os::fd::AsFd as _;
 #[cfg(any(test, fuzzing))]
 pub mod packets;
 
-/// Why the judge stopped before the other side closed.
-#[derive(Debug, thiserror::Error)]
-pub enum JudgeError {
-    /// The judge could not give up its rights.
-    #[error(transparent)]
-    Confine(#[from] crate::confine::ConfineError),
-    /// Descriptor 0 cannot be used.
-    #[error("failed to use descriptor 0 as the judge's socket")]
-    Socket(#[source] io::Error),
-    /// Reading or writing failed.
-    #[error("failed to exchange messages with fnd-spawner")]
-    Stream(#[source] io::Error),
-    /// An answer is longer than [`ANSWER_MAX`].
-    #[error("an answer of {0} bytes is too large")]
-    TooLarge(usize),
-    /// A message is not valid.
-    #[error("a message is invalid")]
-    Message(#[source] fnd_wire::form::WireError),
-}
-
 /// Answers on descriptor 0 until it is closed, in the form of the spawner's protocol.
 ///
 /// # Errors
-/// Any [`JudgeError`]; the spawner then starts another judge.
-pub fn run(protocol: u16) -> Result<(), JudgeError> {
+/// The judge stopped before the other side closed; the spawner then starts another one.
+pub fn run(protocol: u16) -> io::Result<()> {
     // This comes before the rights are given up, because it reads files.
     let judge = on_this_machine();
     crate::confine::confine()?;
-    let socket = io::stdin().as_fd().try_clone_to_owned().map_err(JudgeError::Socket)?;
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
     let input = File::from(socket);
-    let mut output = input.try_clone().map_err(JudgeError::Socket)?;
+    let mut output = input.try_clone()?;
     serve(judge, protocol, &mut &input, &mut output)
 }
 
 /// Returns a judge that knows how many CPUs this process may use, and where this program is.
 fn on_this_machine() -> Judge {
-    let judge = match std::thread::available_parallelism() {
-        Ok(cpus) => Judge::new().with_cpus(cpus.get()),
-        // If nobody knows the number of CPUs, it is no reason to refuse a configuration.
-        Err(_) => Judge::new(),
-    };
+    // If nobody knows the number of CPUs, it is no reason to refuse a configuration.
+    let cpus = std::thread::available_parallelism().map_or(usize::MAX, std::num::NonZero::get);
+    let judge = Judge::new().with_cpus(cpus);
     let own = std::env::current_exe().unwrap_or_default().display().to_string();
     // After an upgrade Linux adds this to the path of the program that was replaced, and the new one is there.
     match own.trim_end_matches(" (deleted)") {
@@ -67,13 +45,9 @@ fn on_this_machine() -> Judge {
 /// Has `judge` answer messages from `input` on `output` until `input` ends. Each read takes a packet, each write sends one.
 ///
 /// # Errors
-/// Any [`JudgeError`].
-pub fn serve(
-    mut judge: Judge,
-    protocol: u16,
-    input: &mut impl Read,
-    output: &mut impl Write,
-) -> Result<(), JudgeError> {
+/// Reading or writing failed; a message is not valid, or an answer is longer than [`ANSWER_MAX`] (`InvalidData`).
+pub fn serve(mut judge: Judge, protocol: u16, input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
+    let invalid = |_: WireError| io::ErrorKind::InvalidData;
     let mut partial = Partial::default();
     let mut packet = vec![0; PACKET_MAX];
     loop {
@@ -81,13 +55,13 @@ pub fn serve(
             // The other side closes the socket to end the judge.
             Ok(0) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other.map_err(JudgeError::Stream)?,
+            other => other?,
         };
         let whole = partial.add(packet.get(..bytes).unwrap_or_default());
-        let Some(message) = whole.map_err(JudgeError::Message)? else {
+        let Some(message) = whole.map_err(invalid)? else {
             continue;
         };
-        let request = JudgeRequest::from_wire(&message).map_err(JudgeError::Message)?;
+        let request = JudgeRequest::from_wire(&message).map_err(invalid)?;
         let answer = judge.answer(&request);
         let answer = if protocol > PROTOCOL_0_1 {
             answer
@@ -96,10 +70,10 @@ pub fn serve(
         }
         .to_wire();
         if answer.len() > ANSWER_MAX {
-            return Err(JudgeError::TooLarge(answer.len()));
+            return Err(io::ErrorKind::InvalidData.into());
         }
         for packet in packets(&answer) {
-            output.write_all(&packet).map_err(JudgeError::Stream)?;
+            output.write_all(&packet)?;
         }
     }
 }
@@ -194,8 +168,9 @@ mod tests {
             )
         };
         assert!(end(&[]).is_ok());
-        assert!(matches!(end(&[0, 9]), Err(JudgeError::Message(_))));
-        assert!(matches!(end(&[7, 1]), Err(JudgeError::Message(_))));
+        for packet in [[0_u8, 9], [7, 1]] {
+            assert_eq!(end(&packet).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
     }
 
     #[test]

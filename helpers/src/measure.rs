@@ -56,13 +56,12 @@ pub fn tree(path: &Path, until: Instant) -> TreeSize {
         Ok((stat, root)) => MeasureWalk::new(root, &stat).all(until),
         // It was removed.
         Err(Errno::NOENT) => TreeSize::default(),
-        Err(Errno::ACCESS) => TreeSize {
-            bytes: 0,
-            gap: Some(Gap::Closed(".".to_owned())),
-        },
         Err(error) => TreeSize {
             bytes: 0,
-            gap: Some(unfinished(error)),
+            gap: Some(match error {
+                Errno::ACCESS => Gap::Closed(".".to_owned()),
+                error => unfinished(error),
+            }),
         },
     }
 }

@@ -5,7 +5,7 @@
 //! what the child says. Descriptor 0 is the archive, which can only be read; its files go to descriptor 1, as records of
 //! [`fnd_wire::unpack`].
 
-use crate::confine::{ConfineError, confine_with};
+use crate::confine::confine_with;
 use fnd_manifest::foreign::placed;
 use fnd_unpack::{Sink, UnpackStop, unpack};
 use fnd_wire::archive::{Format, Why};
@@ -19,42 +19,30 @@ use std::os::fd::AsFd as _;
 /// Most CPU time in seconds. The helper ends the child earlier; this holds even if the helper was killed.
 const CPU: u64 = 120;
 
-/// Why nothing was unpacked. The helper sees only that the process ends.
-#[derive(Debug, thiserror::Error)]
-pub enum UnpackError {
-    /// The process could not give up its rights.
-    #[error(transparent)]
-    Confine(#[from] ConfineError),
-    /// A descriptor can't be used, or writing failed.
-    #[error("failed to write the files")]
-    Stream(#[from] io::Error),
-    /// The suffix is not one of an archive.
-    #[error("the suffix is unknown")]
-    Suffix,
-}
-
 /// Unpacks descriptor 0 to descriptor 1.
 ///
 /// # Errors
-/// Any [`UnpackError`].
-pub fn run(suffix: &str) -> Result<(), UnpackError> {
+/// Nothing was unpacked. The helper sees only that the process ends.
+pub fn run(suffix: &str) -> io::Result<()> {
     let foreign = Some(Format::Foreign).filter(|format| format.suffix() == suffix);
-    let format = foreign.or_else(|| Format::of(suffix)).ok_or(UnpackError::Suffix)?;
+    let format = foreign
+        .or_else(|| Format::of(suffix))
+        .ok_or(io::ErrorKind::InvalidInput)?;
     let descriptor = |descriptor: io::Result<_>| descriptor.map(File::from);
     let mut archive = descriptor(io::stdin().as_fd().try_clone_to_owned())?;
     let output = descriptor(io::stdout().as_fd().try_clone_to_owned())?;
     // If the helper is killed, nobody else would end this child.
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from)?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     // A process without rights can only lower its hard limit (setrlimit(2)).
     let maximum = getrlimit(Resource::Cpu).maximum.map_or(CPU, |maximum| maximum.min(CPU));
     let limit = Rlimit {
         current: Some(maximum),
         maximum: Some(maximum),
     };
-    setrlimit(Resource::Cpu, limit).map_err(io::Error::from)?;
+    setrlimit(Resource::Cpu, limit)?;
     // A zip file is read from its end.
     confine_with(&[libc::SYS_lseek])?;
-    Ok(serve(format, &mut archive, output)?)
+    serve(format, &mut archive, output)
 }
 
 /// Writes the files of an archive as records, or the reason why the archive is refused.

@@ -16,15 +16,6 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Returns a file of a function.
-pub(crate) fn whole_file(path: &str, bytes: Vec<u8>, executable: bool) -> WholeFile {
-    WholeFile {
-        path: path.to_owned(),
-        bytes,
-        executable,
-    }
-}
-
 /// The largest script that is copied.
 const SCRIPT_MAX: u64 = 1 << 20;
 
@@ -100,7 +91,7 @@ impl ScriptCode {
     /// Adds an executable file; returns the word that names it. The first one of a name stays.
     pub(crate) fn beside(&mut self, file: &str, bytes: Vec<u8>) -> String {
         if self.files.iter().all(|known| known.path != file) {
-            self.files.push(whole_file(file, bytes, true));
+            self.files.push(WholeFile::program(file, bytes));
         }
         format!("\"$code\"/{}", quoted(file))
     }
@@ -129,7 +120,7 @@ impl ScriptCode {
         if !bash {
             made.manifest.set("runtime", "exec", None);
         }
-        made.files.push(whole_file(file, text.into_bytes(), true));
+        made.files.push(WholeFile::program(file, text));
         made.files.extend(self.files);
         self.places.put(made)
     }

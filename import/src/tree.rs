@@ -109,20 +109,13 @@ impl<'a> NamedValue<'a> {
 
     /// Returns an entry of a map.
     pub(crate) fn get(&self, key: &str) -> Option<NamedValue<'a>> {
-        match &self.node.value {
-            Value::Map(_) => self.items().into_iter().find(|item| item.key == key),
-            _ => None,
-        }
+        let (key, node) = self.node.value.entry(key)?;
+        Some(NamedValue { key, node, ..*self })
     }
 
     /// Returns a text, number or truth value as text.
     pub(crate) fn text(&self) -> Option<String> {
-        match &self.node.value {
-            Value::Text(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Bool(value) => Some(value.to_string()),
-            Value::Null | Value::List(_) | Value::Map(_) => None,
-        }
+        self.node.value.scalar()
     }
 
     /// Says whether it is a text, number or truth value; reports another one.

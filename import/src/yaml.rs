@@ -43,10 +43,9 @@ pub fn import(files: &[PathBuf]) -> Result<Imported, ImportFailure> {
     let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
     Ok(Imported {
         functions,
-        refused: Vec::new(),
         report,
         secrets,
-        head: format!("Made by `fndctl import` of {}.", names.join(", ")),
+        ..Imported::new(format!("Made by `fndctl import` of {}.", names.join(", ")))
     })
 }
 

@@ -1,7 +1,7 @@
 //! Files of an archive in memory, for archives that are small or that a person unpacks.
 
 use crate::{Sink, UnpackStop, unpack};
-use fnd_wire::archive::Format;
+use fnd_wire::archive::{ArchiveRefusal, Format, Why};
 use fnd_wire::unpack::Unpacked;
 use std::io::{self, Cursor};
 
@@ -25,16 +25,29 @@ impl WholeFile {
             executable: false,
         }
     }
+
+    /// Returns a file that may be executed.
+    #[must_use]
+    pub fn program(path: &str, bytes: impl Into<Vec<u8>>) -> Self {
+        Self {
+            executable: true,
+            ..Self::new(path, bytes)
+        }
+    }
 }
 
 /// Returns all files of an archive, in its order.
 ///
 /// # Errors
-/// [`UnpackStop`].
-pub fn held(format: Format, archive: Vec<u8>) -> Result<Vec<WholeFile>, UnpackStop> {
+/// The archive is refused.
+pub fn held(format: Format, archive: Vec<u8>) -> Result<Vec<WholeFile>, ArchiveRefusal> {
     let mut held = ArchiveFiles(Vec::new());
-    unpack(format, &mut Cursor::new(archive), &mut held)?;
-    Ok(held.0)
+    match unpack(format, &mut Cursor::new(archive), &mut held) {
+        Ok(()) => Ok(held.0),
+        Err(UnpackStop::Refused(refusal)) => Err(refusal),
+        // A sink in memory never fails.
+        Err(UnpackStop::Sink(_)) => Err(Why::Unreadable.into()),
+    }
 }
 
 struct ArchiveFiles(Vec<WholeFile>);
@@ -42,9 +55,8 @@ struct ArchiveFiles(Vec<WholeFile>);
 impl Sink for ArchiveFiles {
     fn file(&mut self, file: &Unpacked) -> io::Result<()> {
         self.0.push(WholeFile {
-            path: file.path.clone(),
-            bytes: Vec::new(),
             executable: file.executable,
+            ..WholeFile::new(&file.path, b"")
         });
         Ok(())
     }

@@ -54,8 +54,7 @@ pub(crate) fn asset(path: &str) -> Answer {
 
 /// Returns the document of a refusal of the server itself.
 pub(crate) fn refused(status: u16, message: &str) -> Answer {
-    let message = message.to_owned();
-    failed(&Failure::Page { status, message }, Method::Post)
+    failed(&Failure::page(status, message), Method::Post)
 }
 
 /// Returns the document of a failure.

@@ -41,20 +41,20 @@ impl Failure {
         }
     }
 
+    /// Returns a failure of the page itself.
+    pub(crate) fn page(status: u16, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Page { status, message }
+    }
+
     /// Returns the failure of a path that has no page.
     pub(crate) fn no_page() -> Self {
-        Self::Page {
-            status: 404,
-            message: "There is no such page.".to_owned(),
-        }
+        Self::page(404, "There is no such page.")
     }
 
     /// Returns the failure of a parameter or field; `message` is a sentence that lists what is allowed.
     pub(crate) fn bad_request(message: impl Into<String>) -> Self {
-        Self::Page {
-            status: 400,
-            message: message.into(),
-        }
+        Self::page(400, message)
     }
 }
 
@@ -63,11 +63,8 @@ impl From<ClientFailure> for Failure {
         match failure {
             ClientFailure::Refused(problem) => Self::Refused(problem),
             ClientFailure::NotReached { message, help } => Self::NotReached { message, help },
-            ClientFailure::NotAllowed { message, help } => Self::Page {
-                status: 403,
-                message: format!("{message}: {help}"),
-            },
-            ClientFailure::BadRequest(message) => Self::Page { status: 400, message },
+            ClientFailure::NotAllowed { message, help } => Self::page(403, format!("{message}: {help}")),
+            ClientFailure::BadRequest(message) => Self::bad_request(message),
         }
     }
 }

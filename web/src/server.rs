@@ -188,18 +188,14 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 
 /// Returns the bytes of a form.
 async fn form(body: Incoming, most: usize) -> Result<Bytes, Failure> {
-    let wrong = |status, message: &str| Failure::Page {
-        status,
-        message: message.to_owned(),
-    };
     match timeout(FORM_TIME, Limited::new(body, most).collect()).await {
         Ok(Ok(form)) => Ok(form.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let most = size(Some(most as u64));
-            Err(wrong(413, &format!("The form is larger than {most}.")))
+            Err(Failure::page(413, format!("The form is larger than {most}.")))
         }
-        Ok(Err(_)) => Err(wrong(400, "The form broke off.")),
-        Err(_) => Err(wrong(408, "The form did not arrive within 30 seconds.")),
+        Ok(Err(_)) => Err(Failure::bad_request("The form broke off.")),
+        Err(_) => Err(Failure::page(408, "The form did not arrive within 30 seconds.")),
     }
 }
 

@@ -11,7 +11,6 @@ use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Refused};
 use fnd_wire::ids::{FunctionName, Version};
 use fnd_wire::plan::CHECK;
-use serde::de::DeserializeOwned;
 
 /// The spawner's answer about a function's files.
 #[derive(Debug)]
@@ -22,17 +21,6 @@ pub enum InstallAnswer {
     NeedsBuild(Box<NeedsBuild>),
     /// They cannot be used.
     Refused(Box<Refused>),
-}
-
-impl InstallAnswer {
-    /// Returns the function that the answer is about.
-    fn function(&self) -> &FunctionName {
-        match self {
-            Self::Installed(installed, _) => &installed.function,
-            Self::NeedsBuild(needs) => &needs.function,
-            Self::Refused(refused) => &refused.function,
-        }
-    }
 }
 
 /// The consequence of the spawner's answer for a function.
@@ -72,7 +60,7 @@ impl Lifecycle {
         if same {
             return self.answered(request, judged, node, out);
         }
-        if let Some(files) = self.installer.answered(request) {
+        if let Some((files, _)) = self.installer.answered(request) {
             // The retries end as well, because they would install the files as they were.
             self.installer.is_final(&files);
             // The answer may have been about a syntax check. The changed files get a check of their own.
@@ -87,23 +75,24 @@ impl Lifecycle {
     }
 
     fn answered(&mut self, request: u32, judged: InstallAnswer, node: NodeFacts<'_>, out: &mut Vec<Order>) {
-        let function = judged.function().clone();
+        // Absent: the request is over. That cannot happen, because each request has one answer.
+        let Some((files, kind)) = self.installer.answered(request) else {
+            return;
+        };
+        let function = files.function.clone();
         // The file of a function and a stored copy of it may wait for different trees, so each is a waiter of its own.
-        let files = self.installer.candidate(request);
-        let copy = files.is_some_and(|files| files.copy().is_some());
+        let copy = files.copy().is_some();
         // While the code of the function is being fetched, this answer is about the earlier code. The fetched code is installed
         // after that, so the function goes on waiting for it.
         let is_old_code = matches!(judged, InstallAnswer::Installed(..)) && !copy && self.builds.is_fetching(&function);
-        let was_check = self.installer.is_of_kind(request, RequestKind::Check);
-        let is_clean = self.installer.is_of_kind(request, RequestKind::CleanBuild);
+        let was_check = kind == RequestKind::Check;
+        let is_clean = kind == RequestKind::CleanBuild;
         if is_clean {
             self.clean_builds.remove(&function);
         }
         // The same holds while dependencies are built from scratch: this answer is about the tree from before.
         let is_old_tree = match &judged {
-            InstallAnswer::Installed(_, tree) if !copy && !was_check => {
-                self.awaits_clean_build(request, &function, *tree)
-            }
+            InstallAnswer::Installed(_, tree) if !copy && !was_check => self.awaits_clean_build(&files, *tree),
             _ => false,
         };
         // An answer about a check says nothing of a build.
@@ -114,32 +103,32 @@ impl Lifecycle {
         let is_over = !matches!(judged, InstallAnswer::NeedsBuild(_)) && !was_check;
         let change = match judged {
             InstallAnswer::NeedsBuild(needs) if was_check && needs.build.function.as_str() == CHECK => {
-                self.needs_check(request, *needs, node, out);
+                self.needs_check(files, *needs, node, out);
                 None
             }
             InstallAnswer::Refused(refused) if was_check => {
                 let why = refused.problems.into_iter().next().map(|problem| problem.message);
-                self.check_refused(request, &why.unwrap_or_default());
+                self.check_refused(files, &why.unwrap_or_default());
                 None
             }
             // The file has changed since fnd asked for the check, and a request to check does not ask for the dependencies of
             // the new content. So the file is installed again without a check.
             InstallAnswer::Installed(..) if was_check => {
-                self.check_refused(request, "there is nothing to check");
+                self.check_refused(files, "there is nothing to check");
                 None
             }
             InstallAnswer::NeedsBuild(needs) => {
                 if was_check {
                     self.installer.checks.forget(&function); // its code is fetched first
                 }
-                self.needs_build((request, is_clean), *needs, node, out);
+                self.needs_build((files, is_clean), *needs, node, out);
                 None
             }
             InstallAnswer::Installed(installed, tree) => {
                 if !copy {
                     self.builds.failed.remove(&function);
                 }
-                let change = self.installed(request, (*installed, tree), node, out);
+                let change = self.installed(files, (*installed, tree), node, out);
                 match change {
                     // `changed` below follows the canary, once the release serves.
                     Some(VersionChange::Serves(..)) => {}
@@ -150,7 +139,7 @@ impl Lifecycle {
                 }
                 change
             }
-            InstallAnswer::Refused(refused) => self.refused(request, *refused, node.now.mono, out),
+            InstallAnswer::Refused(refused) => self.refused(files, *refused, node.now.mono, out),
         };
         if !copy {
             let known = self.registry.get(&function);
@@ -249,7 +238,7 @@ impl Lifecycle {
 }
 
 /// Reads a document of the judge.
-pub(super) fn read_document<T: DeserializeOwned>(document: &Bytes) -> Result<T, serde_json::Error> {
+pub(super) fn read_document(document: &Bytes) -> Result<Verdict, serde_json::Error> {
     serde_json::from_slice(&document.0)
 }
 

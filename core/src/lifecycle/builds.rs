@@ -21,7 +21,7 @@ use fnd_wire::plan::BUILD;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest value of `[build] jobs`.
-const LANES_MAX: u32 = 64;
+const LANES_MAX: usize = 64;
 
 /// The file of a function that waits for a tree, or the copy of a release that is to serve in place of the file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +48,12 @@ impl Lane {
     /// Never: `fnd-build` is a name.
     pub fn of_root() -> impl Iterator<Item = Self> {
         let first = FunctionName::new(BUILD).expect("a name");
-        (1..=LANES_MAX).map(move |number| Self {
+        Self::of_trust(first).take(LANES_MAX)
+    }
+
+    /// Returns the lanes for the same trust; `first` is the function of the first one.
+    fn of_trust(first: FunctionName) -> impl Iterator<Item = Self> {
+        (1..).map(move |number| Self {
             first: first.clone(),
             number,
         })
@@ -209,12 +214,9 @@ impl Builds {
         // The lanes of all trusts count together, because `[build] jobs` bounds what the machine does at once.
         while self.lanes.len() < self.most.max(1) && !self.waiting.is_empty() {
             let (tree, first) = self.waiting.remove(0);
-            let lanes = (1..).map(|number| Lane {
-                first: first.clone(),
-                number,
-            });
-            let mut free = lanes.filter(|lane| !self.lanes.contains_key(lane));
-            let Some(lane) = free.next() else { break };
+            let mut lanes = Lane::of_trust(first);
+            let free = lanes.find(|lane| !self.lanes.contains_key(lane));
+            let Some(lane) = free else { break };
             self.lanes.insert(lane.clone(), Current::clearing(Some(tree)));
             orders.push(BuildOrder::Clear(lane));
         }
@@ -253,27 +255,32 @@ impl Builds {
 
     /// Empties a lane once more before its build starts, if a build of an earlier fnd ran there the last time. It has ended.
     pub fn clear_again(&mut self, lane: &Lane) -> Option<BuildOrder> {
-        let is_due = |current: &&mut Current| current.is_shared && current.step == BuildStep::Starting;
-        let current = self.lanes.get_mut(lane).filter(is_due)?;
+        let current = self.starting(lane).filter(|current| current.is_shared)?;
         *current = Current::clearing(current.tree);
         Some(BuildOrder::Clear(lane.clone()))
     }
 
+    /// Returns the work of a lane whose build is about to start.
+    fn starting(&mut self, lane: &Lane) -> Option<&mut Current> {
+        let current = self.lanes.get_mut(lane);
+        current.filter(|current| current.step == BuildStep::Starting)
+    }
+
     /// Stores which invocation builds in a lane; `own` is false if an earlier fnd started it.
     pub fn started(&mut self, lane: &Lane, id: InvocationId, own: bool) {
-        if let Some(current) = self.lanes.get_mut(lane).filter(|one| one.step == BuildStep::Starting) {
+        if let Some(current) = self.starting(lane) {
             current.step = BuildStep::Building { id, own };
         }
     }
 
     /// Handles a build that cannot be started.
     pub fn not_started(&mut self, lane: &Lane, why: String) -> Vec<BuildOrder> {
-        match self.lanes.get(lane) {
-            Some(current) if current.step == BuildStep::Starting => self.over(lane, |waiters| {
-                BuildOrder::Refuse(waiters, BuildFailure::NotStarted(why))
-            }),
-            _ => Vec::new(),
+        if self.starting(lane).is_none() {
+            return Vec::new();
         }
+        self.over(lane, |waiters| {
+            BuildOrder::Refuse(waiters, BuildFailure::NotStarted(why))
+        })
     }
 
     /// Handles the end of an invocation, if it builds in one of the lanes.

@@ -1,15 +1,16 @@
 //! Builds from scratch that a person asks for. The tree from before stays until the new one is there, so a file that is installed
 //! in between gets the tree from before, and goes on waiting for the new one.
 
-use super::Lifecycle;
 use super::function::Function;
 use super::order::Order;
+use super::{Lifecycle, SourceFiles};
 use fnd_wire::ids::{FunctionName, Version};
 
 impl Lifecycle {
     /// Returns whether a function whose file is installed with this tree goes on waiting for its build from scratch. If its list
     /// has changed meanwhile, fnd asks for a build of the new list.
-    pub(super) fn awaits_clean_build(&mut self, request: u32, function: &FunctionName, tree: Option<Version>) -> bool {
+    pub(super) fn awaits_clean_build(&mut self, files: &SourceFiles, tree: Option<Version>) -> bool {
+        let function = &files.function;
         let (Some(awaited), Some(tree)) = (self.builds.clean_tree(function), tree) else {
             return false;
         };
@@ -19,8 +20,7 @@ impl Lifecycle {
             return true;
         }
         self.clean_builds.insert(function.clone());
-        let files = self.installer.candidate(request).cloned();
-        files.into_iter().for_each(|files| self.installer.requeue(files));
+        self.installer.requeue(files.clone());
         false
     }
 

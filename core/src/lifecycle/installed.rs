@@ -19,13 +19,12 @@ impl Lifecycle {
     /// Handles the answer that a file or a copy is installed, with this tree of its dependencies.
     pub(super) fn installed(
         &mut self,
-        request: u32,
+        asked: SourceFiles,
         (mut installed, tree): (Installed, Option<Version>),
         node: NodeFacts<'_>,
         out: &mut Vec<Order>,
     ) -> Option<VersionChange> {
         let document = std::mem::take(&mut installed.document);
-        let asked = self.installer.answered(request)?;
         let name = asked.function.clone();
         let copy = asked.copy();
         self.installer.is_final(&asked);
@@ -40,15 +39,17 @@ impl Lifecycle {
         if let Some(problem) = self.conflict(&files, author, &verdict) {
             return match copy {
                 Some(asked) => self.copy_refused(&name, asked, (&problem.line(), None), out),
-                None => Some(self.unusable(files, &verdict.interpreters, problem)),
+                None => {
+                    let error = self.registry.unusable(files, &verdict.interpreters, vec![problem]);
+                    self.decide_refused(&name);
+                    Some(VersionChange::Refused(error, true))
+                }
             };
         }
         let verdict = match copy {
             Some(asked) => match self.copy_installed(&name, asked, installed.version, out) {
                 Copied::Serves => verdict,
-                Copied::Canary(percent) => {
-                    return self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
-                }
+                Copied::Canary => return self.canary(&name, (&installed, &verdict, tree), node, out),
                 // While the copy was installed, another release was chosen or the hold has ended.
                 Copied::Unwanted => return None,
             },
@@ -68,9 +69,9 @@ impl Lifecycle {
                     Ok(verdict) => verdict,
                     Err(change) => return change,
                 };
-                if let AfterInstall::Canary(percent) = next {
+                if next == AfterInstall::Canary {
                     self.registry.waits(files, verdict.clone(), false);
-                    return self.canary(&name, (&installed, &verdict, tree), (percent, node), out);
+                    return self.canary(&name, (&installed, &verdict, tree), node, out);
                 }
                 verdict
             }
@@ -146,8 +147,8 @@ impl Lifecycle {
         });
         let copy = match next {
             // The release that serves may need the new secret or interpreter, too, so its copy is installed again.
-            AfterInstall::Canary(_) if had_canary => self.releases.get(function).and_then(Releases::serving),
-            AfterInstall::Canary(_) | AfterInstall::Serve => None,
+            AfterInstall::Canary if had_canary => self.releases.get(function).and_then(Releases::serving),
+            AfterInstall::Canary | AfterInstall::Serve => None,
             // After a start nothing serves yet. The copy that served last is installed first, so that it serves the callers while
             // the file is on trial.
             AfterInstall::Waits(copy) => Some(copy),
@@ -183,9 +184,10 @@ impl Lifecycle {
         &mut self,
         name: &FunctionName,
         (installed, verdict, tree): (&Installed, &Verdict, Option<Version>),
-        (percent, node): (u32, NodeFacts<'_>),
+        node: NodeFacts<'_>,
         out: &mut Vec<Order>,
     ) -> Option<VersionChange> {
+        let percent = self.releases.get(name)?.canary()?.rules.percent;
         let canary = self.registry.version((installed, tree), verdict)?;
         let can_share = self
             .serving_manifest(name)

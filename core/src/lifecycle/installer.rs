@@ -170,12 +170,6 @@ impl Installer {
         self.asked.insert(request, (candidate, kind));
     }
 
-    /// Returns whether a request without an answer is of this kind.
-    #[must_use]
-    pub fn is_of_kind(&self, request: u32, kind: RequestKind) -> bool {
-        self.asked.get(&request).is_some_and(|(_, asked)| *asked == kind)
-    }
-
     /// Puts a candidate back for which the spawner could not be asked. If it were dropped, a scan would be settled without it,
     /// and its function would count as deleted.
     pub fn not_asked(&mut self, candidate: SourceFiles) {
@@ -188,9 +182,9 @@ impl Installer {
         self.asked.get(&request).map(|(candidate, _)| candidate)
     }
 
-    /// Removes and returns the candidate of a request that is over.
-    pub fn answered(&mut self, request: u32) -> Option<SourceFiles> {
-        self.asked.remove(&request).map(|(candidate, _)| candidate)
+    /// Removes a request that is over. Returns its candidate and its kind.
+    pub fn answered(&mut self, request: u32) -> Option<(SourceFiles, RequestKind)> {
+        self.asked.remove(&request)
     }
 
     /// Returns whether no version of `fnd-check` is needed any more. The spawner may have made one for a request that it has not

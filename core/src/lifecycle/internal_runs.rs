@@ -15,7 +15,6 @@ use super::waiting_builds::{BuildEnd, BuildTask, WaitingBuild};
 use super::{BuildCaller, Lifecycle, NodeFacts, SourceFiles};
 use crate::report::FunctionNews;
 use crate::run::Event;
-use fnd_manifest::judge::Verdict;
 use fnd_wire::form::Bytes;
 use fnd_wire::frame::{Installed, NeedsBuild, Prune, Request};
 use fnd_wire::ids::{FunctionName, InvocationId, Version};
@@ -36,19 +35,20 @@ pub fn checker() -> FunctionName {
 
 impl Lifecycle {
     /// Handles the answer that the check of a file is prepared.
-    pub(super) fn needs_check(&mut self, request: u32, needs: NeedsBuild, node: NodeFacts<'_>, out: &mut Vec<Order>) {
-        let NeedsBuild { function, build, .. } = needs;
-        let Some(files) = self.installer.answered(request) else {
-            return;
-        };
+    pub(super) fn needs_check(
+        &mut self,
+        files: SourceFiles,
+        needs: NeedsBuild,
+        node: NodeFacts<'_>,
+        out: &mut Vec<Order>,
+    ) {
+        let build = needs.build;
         self.know_own(&checker(), &build, node, out);
-        let checked = read_document::<Verdict>(&build.document).ok();
+        let checked = read_document(&build.document).ok();
         // The judge puts the files into its document. During an upgrade the judge may belong to another fnd, which does
         // not.
         let Some(input) = checked.and_then(|verdict| verdict.checked_files()) else {
-            let checks = &mut self.installer.checks;
-            checks.cannot(&function, "(not started): the judge is that of another fnd");
-            return self.installer.requeue(files);
+            return self.check_refused(files, "the judge is that of another fnd");
         };
         self.installer.checks.ready((files, input), build);
         self.next_checks(node, out);
@@ -56,12 +56,10 @@ impl Lifecycle {
 
     /// Handles the answer that the check of a file cannot be prepared. The file is then installed without a check. If the file
     /// itself is the reason, the installation finds that, too.
-    pub(super) fn check_refused(&mut self, request: u32, why: &str) {
-        if let Some(files) = self.installer.answered(request) {
-            let checks = &mut self.installer.checks;
-            checks.cannot(&files.function, &format!("(not started): {why}"));
-            self.installer.requeue(files);
-        }
+    pub(super) fn check_refused(&mut self, files: SourceFiles, why: &str) {
+        let checks = &mut self.installer.checks;
+        checks.cannot(&files.function, &format!("(not started): {why}"));
+        self.installer.requeue(files);
     }
 
     /// Starts the next run of checks, if none runs. If a run of an earlier fnd goes on, fnd waits for its end first.
@@ -108,7 +106,7 @@ impl Lifecycle {
     /// asked for that.
     pub(super) fn needs_build(
         &mut self,
-        (request, is_clean): (u32, bool),
+        (files, is_clean): (SourceFiles, bool),
         needs: NeedsBuild,
         node: NodeFacts<'_>,
         out: &mut Vec<Order>,
@@ -120,9 +118,6 @@ impl Lifecycle {
         } = needs;
         let (tree, task) = (build.version, BuildTask::of(&document));
         let is_poll = self.sources.is_poll(&function);
-        let Some(files) = self.installer.answered(request) else {
-            return;
-        };
         // The poll has brought the same code again, and its dependencies could not be installed before. They are tried again only
         // if a person asks, or other code is there.
         if let Some(why) = self.builds.failure(&function, tree).filter(|_| is_poll) {

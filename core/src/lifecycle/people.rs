@@ -51,8 +51,7 @@ impl Lifecycle {
     /// # Errors
     /// [`NoRelease::None`] if the function has none.
     pub fn releases_of(&self, function: &FunctionName) -> Result<&Releases, NotHeld> {
-        let none = NotHeld::NoRelease(NoRelease::None);
-        self.releases.get(function).ok_or(none)
+        self.releases.get(function).ok_or_else(|| NoRelease::None.into())
     }
 
     /// Returns what a change will make of the releases of a function, as JSON.
@@ -115,7 +114,7 @@ impl Lifecycle {
                 return Ok(ChangeResult::Done(about, ReleaseState::Waiting));
             }
         };
-        let version = about.ok_or(NotHeld::NoRelease(NoRelease::None))?;
+        let version = about.ok_or(NoRelease::None)?;
         self.releases.wait(function, awaited, caller);
         self.enqueue_copy(function, Some(version));
         out.push(Order::Settle);
@@ -162,7 +161,7 @@ fn apply(releases: &mut Releases, change: ReleaseRequest<'_>) -> Result<Option<V
         ReleaseChange::Promote => releases.promote(change.now_ms),
         ReleaseChange::StopCanary => releases.end_canary(change.now_ms, None),
     };
-    about.map(Some).map_err(NotHeld::NoRelease)
+    Ok(Some(about?))
 }
 
 /// Returns the release that a person holds. `name` is the beginning of its hash.
@@ -172,7 +171,7 @@ fn held_version(releases: &Releases, kind: HoldKind, name: Option<&str>) -> Resu
         (None, HoldKind::Rollback) => releases.one_before(),
         (None, HoldKind::Pin) => releases.current(),
     };
-    let version = chosen.map_err(NotHeld::NoRelease)?.version;
+    let version = chosen?.version;
     // A rollback to the release that serves has an effect only while a newer release is on trial or is tried again.
     if releases.is_live(version) && kind == HoldKind::Rollback && !releases.wants_file() {
         return Err(NotHeld::Serves(short(version)));

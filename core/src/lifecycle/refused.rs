@@ -20,15 +20,14 @@ impl Lifecycle {
     /// Handles the answer that files cannot be used.
     pub(super) fn refused(
         &mut self,
-        request: u32,
+        files: SourceFiles,
         mut refused: Refused,
         mono: Duration,
         out: &mut Vec<Order>,
     ) -> Option<VersionChange> {
-        let files = self.installer.answered(request)?;
         let function = files.function.clone();
         let document = refused.document.take();
-        let verdict = document.and_then(|document| read_document::<Verdict>(&document).ok());
+        let verdict = document.and_then(|document| read_document(&document).ok());
         // The judge's problems follow from the files. The spawner's problems may disappear without a change of the
         // files.
         let retry = (!refused.problems.is_empty()).then_some(mono);
@@ -36,23 +35,22 @@ impl Lifecycle {
             return self.copy_refused(&function, asked, (&reason(refused, verdict), retry), out);
         }
         let is_retry = self.installer.is_over(&files, retry);
-        let before = self.error_of(&function);
         let problems = refused.problems.into_iter().map(diagnostic).collect();
-        let error = self.wrong_content(files, verdict, problems);
+        let (error, is_new) = self.wrong_content(files, verdict, problems);
         self.decide_refused(&function);
         // Code that was fetched again and is refused again is no news.
-        let is_same = self.sources.is_poll(&function) && before.as_ref() == Some(&error);
-        Some(VersionChange::Refused(error, !is_retry && !is_same))
+        let is_news = is_new || !self.sources.is_poll(&function);
+        Some(VersionChange::Refused(error, !is_retry && is_news))
     }
 
     /// Handles the answer that the spawner could not do what a request asked for, for a reason outside of the files.
     pub fn failed(&mut self, request: u32, message: &str, mono: Duration, out: &mut Vec<Order>) {
-        if self.installer.is_of_kind(request, RequestKind::Check) {
-            return self.check_refused(request, message);
-        }
-        let Some(files) = self.installer.answered(request) else {
+        let Some((files, kind)) = self.installer.answered(request) else {
             return;
         };
+        if kind == RequestKind::Check {
+            return self.check_refused(files, message);
+        }
         let function = files.function.clone();
         let is_file = files.copy().is_none();
         let change = match files.copy() {
@@ -100,7 +98,6 @@ impl Lifecycle {
         let copy = SourceFiles::of_copy(function.clone(), asked);
         let is_retry = self.installer.is_over(&copy, retry.filter(|_| is_needed));
         // After the retry is planned: no retry is while another copy of the function is queued.
-        let known = self.releases.get(function);
         let promoted = known.and_then(|releases| releases.promoted_instead_of(asked));
         self.enqueue_copy(function, promoted);
         let Some(error) = self.registry.copy_refused(function, error.clone()) else {
@@ -113,19 +110,6 @@ impl Lifecycle {
         Some(VersionChange::Refused(error, !is_retry))
     }
 
-    /// Handles a file that cannot be used for this reason.
-    pub(super) fn unusable(
-        &mut self,
-        files: SourceFiles,
-        interpreters: &[String],
-        problem: Diagnostic,
-    ) -> VersionChange {
-        let function = files.function.clone();
-        let error = self.registry.unusable(files, interpreters, vec![problem]);
-        self.decide_refused(&function);
-        VersionChange::Refused(error, true)
-    }
-
     /// Handles dependencies that cannot be installed; the version that serves goes on. The first line of `why` is the reason, the
     /// other lines are the last ones that the build printed.
     pub(super) fn build_failed(
@@ -136,7 +120,7 @@ impl Lifecycle {
         out: &mut Vec<Order>,
     ) {
         let (function, is_file) = (files.function.clone(), files.copy().is_none());
-        let verdict = read_document::<Verdict>(document).ok();
+        let verdict = read_document(document).ok();
         let mut lines = why.lines();
         let (code, reason) = failed_step(verdict.as_ref(), lines.next().unwrap_or_default());
         let change = if let Some(asked) = files.copy() {
@@ -147,12 +131,10 @@ impl Lifecycle {
                 format!("`fndctl logs {function} --build` shows all of it; `fndctl build {function}` tries again");
             let problem = Diagnostic::error(code, reason).in_file(&path).with_help(help);
             let problem = lines.fold(problem, Diagnostic::with_note);
-            let before = self.error_of(&function);
-            let error = self.wrong_content(files, verdict, vec![problem]);
-            self.decide_refused(&function);
             // The same error again is no news: a poll fetches the code again and again.
-            let is_news = before.as_ref() != Some(&error);
-            Some(VersionChange::Refused(error, is_news))
+            let (error, is_new) = self.wrong_content(files, verdict, vec![problem]);
+            self.decide_refused(&function);
+            Some(VersionChange::Refused(error, is_new))
         };
         self.changed(function, change, is_file, out);
     }
@@ -176,10 +158,9 @@ impl Lifecycle {
         }
         let problem = syntax_problem(&path, &entry, output);
         let why = problem.text();
-        let before = self.error_of(&function);
-        let error = self.wrong_content(files, Some(verdict), vec![problem]);
+        let (error, is_new) = self.wrong_content(files, Some(verdict), vec![problem]);
         let hold = self.releases.get(&function).and_then(Releases::hold);
-        let is_asked = hold.is_some_and(|hold| hold.version == version && !hold.established);
+        let is_asked = hold.is_some_and(|hold| hold.awaits(version));
         let content = (version, installed.load_key);
         let copy = self.releases.change(&function, |releases| {
             releases.failed(version, &why);
@@ -190,26 +171,32 @@ impl Lifecycle {
             self.releases.answer(&function, &Err(why), out);
         }
         self.enqueue_copy(&function, copy);
-        VersionChange::Refused(error.clone(), before != Some(error))
+        VersionChange::Refused(error, is_new)
     }
 
-    /// Stores why content cannot serve: these problems, and those that the judge has found. Returns the error in one line.
-    fn wrong_content(&mut self, files: SourceFiles, verdict: Option<Verdict>, mut problems: Vec<Diagnostic>) -> String {
+    /// Stores why content cannot serve: these problems, and those that the judge has found. Returns the error in one line, and
+    /// whether the function had another error before, or none.
+    fn wrong_content(
+        &mut self,
+        files: SourceFiles,
+        verdict: Option<Verdict>,
+        mut problems: Vec<Diagnostic>,
+    ) -> (String, bool) {
         let (judged, interpreters) = verdict
             .map(|verdict| (verdict.diagnostics, verdict.interpreters))
             .unwrap_or_default();
         problems.extend(judged);
-        self.registry.unusable(files, &interpreters, problems)
+        let known = self.registry.get(&files.function);
+        let before = known.and_then(|known| known.findings.error.clone());
+        let error = self.registry.unusable(files, &interpreters, problems);
+        let is_new = before.as_ref() != Some(&error);
+        (error, is_new)
     }
 
     /// Queues the copy that serves in place of a file that was refused.
     pub(super) fn decide_refused(&mut self, function: &FunctionName) {
         let copy = self.releases.change(function, Releases::file_refused);
         self.enqueue_copy(function, copy);
-    }
-
-    fn error_of(&self, function: &FunctionName) -> Option<String> {
-        self.registry.get(function)?.findings.error.clone()
     }
 }
 
@@ -238,23 +225,13 @@ fn failed_step(verdict: Option<&Verdict>, reason: &str) -> (&'static str, String
         Some(BuildNetwork::None) => ", without network (`[build] network = \"none\"`)",
         Some(BuildNetwork::Host) | None => "",
     };
-    match verdict.and_then(Verdict::to_fetch) {
-        Some(origin) => {
-            let from = &origin.from;
-            (
-                UNFETCHED,
-                format!("fetching its code from {from} failed{colon} {reason}"),
-            )
-        }
-        None if verdict.is_some_and(|verdict| verdict.compiled) => (
-            "compile",
-            format!("compiling it failed{without_network}{colon} {reason}"),
-        ),
-        None => (
-            "dependencies",
-            format!("the installation of its dependencies failed{without_network}{colon} {reason}"),
-        ),
-    }
+    let (code, step) = match verdict.and_then(Verdict::to_fetch) {
+        Some(origin) => (UNFETCHED, format!("fetching its code from {} failed", origin.from)),
+        None if verdict.is_some_and(|verdict| verdict.compiled) => ("compile", "compiling it failed".to_owned()),
+        None => ("dependencies", "the installation of its dependencies failed".to_owned()),
+    };
+    // Code that is still to be fetched has no manifest yet, so its step is never `without_network`.
+    (code, format!("{step}{without_network}{colon} {reason}"))
 }
 
 /// Returns why a copy was refused, in one line.
@@ -272,7 +249,7 @@ fn reason(refused: Refused, verdict: Option<Verdict>) -> String {
 /// accepted the function, and no problem says why it is refused.
 pub fn refused_by_0_1(refused: &mut Refused) {
     let document = refused.document.as_ref().filter(|_| refused.problems.is_empty());
-    let verdict = document.and_then(|document| read_document::<Verdict>(document).ok());
+    let verdict = document.and_then(|document| read_document(document).ok());
     if verdict.is_some_and(|verdict| verdict.manifest.is_some()) {
         refused.problems.push(Problem {
             file: refused.function.to_string(),

@@ -58,6 +58,14 @@ impl Registry {
         std::mem::take(&mut self.manifests_changed)
     }
 
+    /// Takes a function out to store it anew. Returns its manifests and interpreters, if it is known, and its versions: the newest
+    /// one, the one before, and the canary.
+    fn take(&mut self, name: &FunctionName) -> (Option<Lasting>, [Option<Box<ServingVersion>>; 3]) {
+        let known = self.all.remove(name);
+        let parts = known.map(|known| (Some(known.lasting()), [known.newest, known.before, known.canary]));
+        parts.unwrap_or_default()
+    }
+
     /// Stores a function. `before` are the manifests and interpreters of the function that it replaces; absent: it is new.
     fn put(&mut self, before: Option<Lasting>, function: Function) {
         self.changed = true;
@@ -170,14 +178,10 @@ impl Registry {
         }));
         let serving = Box::new(self.version((installed, tree), &verdict)?);
         let name = candidate.function.clone();
-        let known = self.all.remove(&name);
-        let lasting = known.as_deref().map(Function::lasting);
-        let (known, canary) = known
-            .map(|function| ([function.newest, function.before], function.canary))
-            .unwrap_or_default();
+        let (lasting, [newest, before, canary]) = self.take(&name);
         // A canary that is promoted is the newest version from now on.
         let canary = canary.filter(|canary| canary.version != serving.version);
-        let mut known = known.into_iter().flatten();
+        let mut known = newest.into_iter().chain(before);
         // Of the earlier versions only the one that serves is kept: it goes on while the newest one is on trial.
         let before = known.find(|known| Some(known.version) == serves && known.version != serving.version);
         self.put(
@@ -282,12 +286,8 @@ impl Registry {
 
     /// Stores what is known of a file that does not serve; the versions of the function stay.
     fn put_file(&mut self, candidate: SourceFiles, interpreters: &[String], says_on_load: bool, findings: Findings) {
-        let known = self.all.remove(&candidate.function);
-        let lasting = known.as_deref().map(Function::lasting);
-        let interpreters = self.with_running(interpreters, known.as_deref());
-        let (newest, before, canary) = known
-            .map(|known| (known.newest, known.before, known.canary))
-            .unwrap_or_default();
+        let interpreters = self.with_running(interpreters, &candidate.function);
+        let (lasting, [newest, before, canary]) = self.take(&candidate.function);
         self.put(
             lasting,
             Function {
@@ -303,8 +303,8 @@ impl Registry {
     }
 
     /// Adds to the interpreters of a file that does not serve those by which the versions run: these follow theirs.
-    fn with_running(&mut self, interpreters: &[String], known: Option<&Function>) -> Arc<[String]> {
-        let running = known.into_iter().flat_map(Function::versions);
+    fn with_running(&mut self, interpreters: &[String], name: &FunctionName) -> Arc<[String]> {
+        let running = self.get(name).into_iter().flat_map(Function::versions);
         let running = running.map(|version| version.how.interpreter.clone());
         let running: Vec<_> = running.filter(|interpreter| !interpreter.is_empty()).collect();
         self.alike.interpreters.share(both(interpreters, &running))

@@ -32,11 +32,11 @@ struct RefusedFile {
 impl Retries {
     /// Schedules a retry of a file that was refused for a reason outside of it.
     pub(super) fn refused(&mut self, candidate: SourceFiles, mono: Duration) {
-        let before = self.refused.get(&key(&candidate));
+        let key = key(&candidate);
+        let before = self.refused.get(&key);
         let pause = before.map_or(FIRST, |before| before.pause.saturating_mul(2).min(LONGEST));
         let at = mono.saturating_add(pause);
         self.next = Some(self.next.map_or(at, |next| next.min(at)));
-        let key = key(&candidate);
         let refused = RefusedFile {
             candidate,
             pause,

@@ -20,8 +20,7 @@ impl Lifecycle {
         self.set_hooks(function, Some(version), out);
         self.routes_of_serving(function, version);
         let releases = &mut self.releases;
-        let canary = releases.get(function).and_then(Releases::canary);
-        let is_promoted = canary.is_some_and(|canary| canary.version == version);
+        let is_promoted = releases.get(function).is_some_and(|known| known.is_canary(version));
         releases.change(function, |releases| releases.serves(version));
         let held = releases.get(function).and_then(Releases::hold);
         if is_promoted || held.is_some_and(|hold| hold.version == version) {
@@ -53,9 +52,8 @@ impl Lifecycle {
         let Some(known) = releases.get(function).filter(|known| known.get(version).is_some()) else {
             return;
         };
-        let hold = known.hold();
-        let is_asked = hold.is_some_and(|hold| hold.version == version && !hold.established);
-        let is_canary = known.canary().is_some_and(|canary| canary.version == version);
+        let is_asked = known.hold().is_some_and(|hold| hold.awaits(version));
+        let is_canary = known.is_canary(version);
         let copy = releases.change(function, |releases| releases.failed(version, why));
         // A person may have asked again for a release that fails as before: this caller waits for an answer, too.
         if is_asked || is_canary {

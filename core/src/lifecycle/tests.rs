@@ -299,7 +299,7 @@ fn a_version_that_checks_is_needed_until_the_answer_to_the_request_for_it() {
     ] {
         installer.asked(4, candidate("f"), kind);
         assert_eq!(installer.needs_no_check(), !is_needed, "{kind:?}");
-        assert_eq!(installer.answered(4), Some(candidate("f")));
+        assert_eq!(installer.answered(4), Some((candidate("f"), kind)));
         assert!(installer.needs_no_check());
     }
 }

@@ -99,9 +99,10 @@ pub struct RunRecord {
     pub timeout: Option<Duration>,
     /// End of the whole invocation, Unix milliseconds.
     pub deadline_ms: Option<u64>,
-    /// The same times without the wall clock; absent in a record of an older fnd.
+    /// The same times without the wall clock. Each release of fnd has written them; without them the attempt counts as begun with its
+    /// worker, and as without a deadline.
     #[serde(default)]
-    pub times: Option<Times>,
+    pub times: Times,
     /// Whether standard output is a CGI document.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cgi: bool,
@@ -120,14 +121,13 @@ impl RunRecord {
     /// Returns how long after its start the attempt ends by its own limits.
     #[must_use]
     pub fn lasts(&self) -> Option<Duration> {
-        let deadline = self.times.and_then(|times| times.deadline_in);
-        self.timeout.into_iter().chain(deadline).min()
+        self.timeout.into_iter().chain(self.times.deadline_in).min()
     }
 }
 
 /// The times of an attempt on the monotonic clock. The wall clock may be set while no fnd runs, so the next fnd counts
 /// from the age of the worker, which the spawner measures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     /// From the worker's start to the attempt's; zero for a script, whose worker is the attempt.
     pub started_after: Duration,

@@ -40,20 +40,26 @@ impl EndCause {
         }
     }
 
-    /// Returns the message. People read it next to the reason, so the message does not repeat the reason.
-    pub(crate) fn words(&self, limits: &Rules, timeout: Option<Duration>) -> String {
+    /// Returns the message. People read it next to the reason, so the message does not repeat the reason. `limits` are absent if no
+    /// version serves, which matters only for an invocation that does not run.
+    pub(crate) fn words(&self, limits: Option<&Rules>, timeout: Option<Duration>) -> String {
         match self {
             Self::Timeout => {
                 let limit = timeout.map(print_duration).unwrap_or_default();
-                let whose = if timeout == limits.timeout {
+                let whose = if limits.is_some_and(|limits| timeout == limits.timeout) {
                     "limits.timeout"
                 } else {
                     "set by the caller"
                 };
                 format!("it did not end within {limit} ({whose})")
             }
-            Self::Deadline => deadline_words(Some(limits)),
-            Self::CallersDeadline => CALLERS_DEADLINE.to_owned(),
+            Self::Deadline => match limits.and_then(|limits| limits.deadline) {
+                Some(limit) => format!("it did not end within {} (limits.deadline)", print_duration(limit)),
+                // The version with the deadline was replaced by one without, the function is gone, or an earlier fnd took the
+                // deadline from the caller.
+                None => "it did not end in time (limits.deadline, or the time of its caller)".to_owned(),
+            },
+            Self::CallersDeadline => "the time of its caller, which waited for it, was over".to_owned(),
             Self::Cancelled(why) => why.clone().into_owned(),
             Self::LeaseLost(silent) => {
                 let why = match silent {
@@ -64,9 +70,11 @@ impl EndCause {
             }
             Self::Stopped => "fnd was stopped during the attempt".to_owned(),
             Self::NotReady(why) => {
-                let limit = match &limits.kind {
-                    FunctionKind::Service(service) => print_duration(service.start_timeout),
-                    FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..) => String::new(),
+                let limit = match limits.map(|limits| &limits.kind) {
+                    Some(FunctionKind::Service(service)) => print_duration(service.start_timeout),
+                    Some(FunctionKind::Script | FunctionKind::Handler(_) | FunctionKind::Http(..)) | None => {
+                        String::new()
+                    }
                 };
                 let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
                 format!("it was not ready within {limit}{why}")
@@ -77,19 +85,6 @@ impl EndCause {
 
 /// The message of a cancel that an earlier fnd carried out.
 pub(crate) const CANCELLED_BEFORE: &str = "cancelled before fnd was restarted";
-
-/// The message for the end of a caller's time.
-pub(crate) const CALLERS_DEADLINE: &str = "the time of its caller, which waited for it, was over";
-
-/// Returns the message for a deadline that was reached.
-pub(crate) fn deadline_words(rules: Option<&Rules>) -> String {
-    match rules.and_then(|rules| rules.deadline) {
-        Some(limit) => format!("it did not end within {} (limits.deadline)", print_duration(limit)),
-        // The version with the deadline was replaced by one without, the function is gone, or an earlier fnd took the
-        // deadline from the caller.
-        None => "it did not end in time (limits.deadline, or the time of its caller)".to_owned(),
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -49,31 +49,6 @@ pub struct Now {
     pub unix_ms: u64,
 }
 
-impl Now {
-    /// Returns the instant that is `pause` later.
-    #[must_use]
-    pub fn after(self, pause: Duration) -> Self {
-        Self {
-            mono: self.mono.saturating_add(pause),
-            unix_ms: self
-                .unix_ms
-                .saturating_add(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
-        }
-    }
-}
-
-/// Converts a wall-clock instant to the monotonic clock. Returns now for one that has passed.
-pub(crate) fn on_mono(now: Now, unix_ms: u64) -> Duration {
-    let ahead = Duration::from_millis(unix_ms.saturating_sub(now.unix_ms));
-    now.mono.saturating_add(ahead)
-}
-
-/// Converts an instant on the monotonic clock, not in the past, to the wall clock.
-pub(crate) fn on_wall(now: Now, at: Duration) -> u64 {
-    let ahead = u64::try_from(at.saturating_sub(now.mono).as_millis()).unwrap_or(u64::MAX);
-    now.unix_ms.saturating_add(ahead)
-}
-
 /// Identifies the receiver of an answer: a number from the driver, used at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyTo(pub u64);

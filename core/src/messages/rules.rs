@@ -170,7 +170,7 @@ impl Pool {
 }
 
 /// Rules for a handler's workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
     /// Workers that are started ahead and kept.
     pub min: u32,
@@ -220,7 +220,7 @@ pub struct Retry {
     pub retries: u32,
     /// The delays before the retries.
     pub backoff: Backoff,
-    /// Classes that are retried; never contains `Failed`.
+    /// Classes that are retried; never `Success`, `Failed`, `Cancelled` or `Deadline`.
     pub on: Vec<Class>,
     /// Exit codes that are not retried.
     pub not_on_exit: Vec<u8>,
@@ -266,7 +266,7 @@ pub enum Overlap {
 }
 
 /// The node's limits over all functions.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct NodeBudget {
     /// Memory for all functions with a running worker, in bytes.
     pub memory: u64,

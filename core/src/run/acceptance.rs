@@ -4,10 +4,10 @@
 //! clock, which nobody can set. So each time the wall clock was set, the instants are computed anew.
 
 use super::Supervisor;
+use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer};
 use crate::messages::rules::Rules;
 use crate::messages::submit::Submit;
-use crate::messages::{ReplyTo, on_wall};
 use crate::records::outcome::Reason;
 use crate::records::{Accepted, Payload, may_become_dead_letter};
 use crate::run_state::FunctionKey;
@@ -31,7 +31,7 @@ impl Supervisor {
         let callers = self.caller_ends_at(&submit);
         let deadline = own.into_iter().chain(callers).min().map(|at| Deadline {
             at,
-            unix_ms: on_wall(self.now, at),
+            unix_ms: WallTime::of_instant(self.now, at).unix_ms,
             of_caller: own.is_none_or(|own| at < own),
         });
         let timeout_ms = submit.timeout.map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
@@ -176,9 +176,8 @@ impl Supervisor {
     /// Handles a durable invocation that is on disk.
     pub(super) fn stored(&mut self, id: InvocationId) {
         // It may have ended meanwhile.
-        for reply in self.joining.remove(&id).into_iter().flatten() {
-            self.answer(reply, Answer::Queued(id));
-        }
+        let joining = self.joining.remove(&id);
+        self.answer_all(joining.into_iter().flatten(), || Answer::Queued(id));
         let Some(invocation) = self.invocations.get_mut(&id) else {
             return;
         };
@@ -193,9 +192,7 @@ impl Supervisor {
         if is_lost {
             self.change(id, InvocationStage::Lost);
         }
-        for caller in callers {
-            self.answer(caller, Answer::Queued(id));
-        }
+        self.answer_all(callers, || Answer::Queued(id));
         match end {
             // It was ended while it was being stored.
             Some(end) if is_lost => self.end(id, end),
@@ -215,9 +212,7 @@ impl Supervisor {
     /// recorded.
     pub(super) fn store_failed(&mut self, id: InvocationId) {
         if let Some(joining) = self.joining.remove(&id) {
-            for reply in joining {
-                self.answer(reply, Answer::StoreFailed);
-            }
+            self.answer_all(joining, || Answer::StoreFailed);
             // It goes on as it was before they came.
             self.set_durable(id, false);
             let left = self.invocations.get(&id);
@@ -240,9 +235,8 @@ impl Supervisor {
                 .loaded
                 .retain(|loaded| *loaded != content);
         }
-        for reply in invocation.acknowledge.into_iter().chain(invocation.waiters) {
-            self.answer(reply, Answer::StoreFailed);
-        }
+        let callers = invocation.acknowledge.into_iter().chain(invocation.waiters);
+        self.answer_all(callers, || Answer::StoreFailed);
         // The next one of its key may begin.
         self.line_up(invocation.function);
         // The next run of a service waits as after a failed one.

@@ -8,10 +8,9 @@ use super::Supervisor;
 use super::pool::Want;
 use crate::messages::rules::{FunctionKind, NodeBudget, Rules};
 use crate::records::outcome::Reason;
-use crate::run_state::charge::Charge;
 use crate::run_state::function::SupervisedFunction;
 use crate::run_state::invocation::InvocationEnd;
-use crate::run_state::releases::ServingRelease;
+use crate::run_state::releases::{Charge, ServingRelease};
 use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::units::{print_cpu, spell_size};
 use std::collections::VecDeque;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The node's budget and the functions that wait for it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct BudgetQueue {
     pub(super) budget: NodeBudget,
     charged: Charge,
@@ -33,10 +32,7 @@ impl BudgetQueue {
     pub(super) fn new(budget: NodeBudget) -> Self {
         Self {
             budget,
-            charged: Charge::default(),
-            workers: 0,
-            line: VecDeque::new(),
-            calls: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -60,7 +56,7 @@ impl BudgetQueue {
 
     /// Charges a worker that already runs, whatever the budget says.
     pub(super) fn take_over(&mut self, function: &mut SupervisedFunction, rules: &Rules) {
-        (function.work.share.charged, self.charged) = self.with(function, rules);
+        (function.work.charged, self.charged) = self.with(function, rules);
         self.workers += 1;
     }
 
@@ -68,8 +64,8 @@ impl BudgetQueue {
     /// with other limits starts, the larger limits count.
     fn with(&self, function: &SupervisedFunction, rules: &Rules) -> (Charge, Charge) {
         // The limits are for all workers of a function together, so a further worker adds no memory and no CPU.
-        let charge = function.work.share.charged.both(u64::max, Charge::of(rules));
-        let rest = self.charged.both(u64::saturating_sub, function.work.share.charged);
+        let charge = function.work.charged.both(u64::max, Charge::of(rules));
+        let rest = self.charged.both(u64::saturating_sub, function.work.charged);
         (charge, rest.both(u64::saturating_add, charge))
     }
 
@@ -78,7 +74,7 @@ impl BudgetQueue {
         self.workers = self.workers.saturating_sub(1);
         // A claim that holds a place is about to become a worker, so it keeps the function's charge, too.
         if function.work.running.is_empty() && function.work.queue.held() == 0 {
-            let charged = std::mem::take(&mut function.work.share.charged);
+            let charged = std::mem::take(&mut function.work.charged);
             self.charged = self.charged.both(u64::saturating_sub, charged);
         }
     }
@@ -104,10 +100,6 @@ impl BudgetQueue {
             )
         })
     }
-
-    fn free_workers(&self) -> usize {
-        to_usize(self.budget.workers.saturating_sub(self.workers))
-    }
 }
 
 impl Supervisor {
@@ -122,13 +114,13 @@ impl Supervisor {
     pub(super) fn line_up(&mut self, key: FunctionKey) {
         let may_claim = self.claim_rate.may_claim();
         let function = &self.functions[key];
-        let has_call = !function.work.share.in_calls && function.work.queue.first(may_claim).is_some();
+        let has_call = !function.work.in_calls && function.work.queue.has_first(may_claim);
         if has_call && self.next_free(key).is_some() {
-            self.functions[key].work.share.in_calls = true;
+            self.functions[key].work.in_calls = true;
             self.node.calls.push(key);
         }
-        if !self.functions[key].work.share.in_line && self.want(key).is_some() {
-            self.functions[key].work.share.in_line = true;
+        if !self.functions[key].work.in_line && self.want(key).is_some() {
+            self.functions[key].work.in_line = true;
             self.node.line.push_back(key);
         }
         self.wait_for_group(key);
@@ -166,7 +158,7 @@ impl Supervisor {
         let each = pool.map_or(1, |pool| to_usize(pool.concurrency));
         // A worker without an attempt is stopped if another one needs its place.
         let idle = self.workers.values().filter(|worker| worker.runs.is_empty());
-        let free = self.node.free_workers() + idle.count();
+        let free = to_usize(self.node.budget.workers.saturating_sub(self.node.workers)) + idle.count();
         let others = self.node.line.iter().filter(|other| **other != key);
         let before: usize = others.map(|other| self.functions[*other].work.queue.startable()).sum();
         let runs = self.workers_of(key).map(|(_, worker)| worker.runs.len());
@@ -208,7 +200,7 @@ impl Supervisor {
             }
             // The function goes to the end of the line after one start, so that its queue does not hold up the others.
             self.node.line.pop_front();
-            self.functions[key].work.share.in_line = false;
+            self.functions[key].work.in_line = false;
             self.line_up(key);
             self.call_groups();
             self.call_free();
@@ -224,7 +216,7 @@ impl Supervisor {
     /// Hands waiting invocations to free workers, which have their place in the budget already.
     fn call_free(&mut self) {
         while let Some(key) = self.node.calls.pop() {
-            self.functions[key].work.share.in_calls = false;
+            self.functions[key].work.in_calls = false;
             self.serve(key);
         }
     }

@@ -3,11 +3,10 @@
 use super::Supervisor;
 use crate::messages::action::{Action, AttemptOrder, Notice, SpawnOrder};
 use crate::messages::event::Exited;
-use crate::messages::on_wall;
 use crate::records::AttemptRecord;
 use crate::records::outcome::Reason;
 use crate::run_state::function::Presence;
-use crate::run_state::invocation::{InvocationStage, Started};
+use crate::run_state::invocation::{InvocationStage, Started, WallTime};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use crate::run_state::verdict::AttemptVerdict;
@@ -16,6 +15,32 @@ use crate::run_state::{FunctionKey, failure_message};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// An attempt that has ended, and where it ran.
+#[derive(Debug)]
+pub(super) struct EndedAttempt {
+    /// Absent where no process could be started.
+    pub(super) worker: Option<WorkerId>,
+    pub(super) function: FunctionKey,
+    pub(super) serving: Arc<ServingRelease>,
+    /// Whether an earlier fnd started the worker.
+    pub(super) adopted: bool,
+    pub(super) run: Run,
+    pub(super) verdict: AttemptVerdict,
+}
+
+impl EndedAttempt {
+    pub(super) fn new(id: Option<WorkerId>, worker: &Worker, run: Run, verdict: AttemptVerdict) -> Self {
+        Self {
+            worker: id,
+            function: worker.function,
+            serving: Arc::clone(&worker.serving),
+            adopted: worker.adopted,
+            run,
+            verdict,
+        }
+    }
+}
 
 impl Supervisor {
     /// Returns a number for a worker that no other worker has.
@@ -109,7 +134,7 @@ impl Supervisor {
         let timeout = [serving.rules.timeout, invocation.timeout].into_iter().flatten().min();
         let timeout_at = timeout.map(|timeout| self.now.mono.saturating_add(timeout));
         let ends = [
-            timeout_at.map(|at| on_wall(self.now, at)),
+            timeout_at.map(|at| WallTime::of_instant(self.now, at).unix_ms),
             invocation.deadline.map(|deadline| deadline.unix_ms),
         ];
         let attempt = Attempt(invocation.attempts);
@@ -147,35 +172,7 @@ impl Supervisor {
         };
         Some((run, order))
     }
-}
 
-/// An attempt that has ended, and where it ran.
-#[derive(Debug)]
-pub(super) struct EndedAttempt {
-    /// Absent where no process could be started.
-    pub(super) worker: Option<WorkerId>,
-    pub(super) function: FunctionKey,
-    pub(super) serving: Arc<ServingRelease>,
-    /// Whether an earlier fnd started the worker.
-    pub(super) adopted: bool,
-    pub(super) run: Run,
-    pub(super) verdict: AttemptVerdict,
-}
-
-impl EndedAttempt {
-    pub(super) fn new(id: Option<WorkerId>, worker: &Worker, run: Run, verdict: AttemptVerdict) -> Self {
-        Self {
-            worker: id,
-            function: worker.function,
-            serving: Arc::clone(&worker.serving),
-            adopted: worker.adopted,
-            run,
-            verdict,
-        }
-    }
-}
-
-impl Supervisor {
     /// Handles a worker that has ended, and whose end is reported later. An unknown worker has ended with its spawner.
     pub(super) fn ends_later(&mut self, id: WorkerId) {
         let Some(worker) = self.workers.get_mut(&id) else {
@@ -290,14 +287,7 @@ impl Supervisor {
         if ended.adopted && is_unknown && !self.scanned {
             return self.early.push(ended);
         }
-        let EndedAttempt {
-            worker,
-            function,
-            serving,
-            run,
-            verdict,
-            ..
-        } = ended;
+        let (function, serving, run, verdict) = (ended.function, ended.serving, ended.run, ended.verdict);
         self.end_unwaited(run.invocation);
         let at_once = (Duration::ZERO, self.now.mono.saturating_sub(run.started.mono));
         let (ago, lasted) = verdict.late.unwrap_or(at_once);
@@ -313,7 +303,7 @@ impl Supervisor {
             function: self.functions[function].name.clone(),
             attempt: run.attempt,
             poll: run.poll,
-            worker,
+            worker: ended.worker,
             version: Some(serving.version),
             started_ms: run.started.unix_ms,
             // The wall clock may have been set back during the attempt.
@@ -328,7 +318,7 @@ impl Supervisor {
             cold: run.call.map(|(_, cold)| cold),
         };
         // An attempt whose process could not be started says nothing about how long runs take.
-        if worker.is_some() {
+        if ended.worker.is_some() {
             self.functions[function].work.durations.push(record.duration_us);
         }
         self.count_canary(function, serving.version, record.reason);

@@ -18,7 +18,6 @@ use crate::messages::action::{Action, CallOrder};
 use crate::messages::end_cause::EndCause;
 use crate::messages::event::{Answered, Exited};
 use crate::records::outcome::Reason;
-use crate::run_state::queue::First;
 use crate::run_state::timers::Timer;
 use crate::run_state::verdict::AttemptVerdict;
 use crate::run_state::worker::{Worker, WorkerKind, WorkerPhase};
@@ -56,7 +55,7 @@ impl Supervisor {
     /// workers may serve others, so that an invocation that needs no disk never waits for one.
     fn claim_next(&mut self, key: FunctionKey) {
         let function = &self.functions[key];
-        if !self.claim_rate.may_claim() || !function.work.queue.has_unclaimed() || !function.is_enabled() {
+        if !self.claim_rate.may_claim() || function.work.queue.first_unclaimed().is_none() || !function.is_enabled() {
             return;
         }
         let Some(serving) = function.serving() else { return };
@@ -68,7 +67,7 @@ impl Supervisor {
         let free: usize = function.all_free().filter_map(slots).sum();
         let open = free.min(to_usize(serving.rules.places()).saturating_sub(function.work.busy));
         while self.functions[key].work.queue.claiming() < open
-            && matches!(self.functions[key].work.queue.first(true), Some(First::Unclaimed))
+            && self.functions[key].work.queue.is_first_unclaimed()
             && self.group_has_room(key)
         {
             // A call needs no place in the budget of the node: its worker has one.
@@ -124,11 +123,8 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let at = worker
-            .runs
-            .iter()
-            .position(|run| run.call.is_some_and(|(call, _)| call == answered.call));
-        let Some(at) = at else {
+        let mut calls = worker.runs.iter().map(|run| run.call.map(|(call, _)| call));
+        let Some(at) = calls.position(|call| call == Some(answered.call)) else {
             // The end of a dropped call was recorded when the call was cancelled, so its late answer changes nothing.
             if worker.is_dropped(answered.call) {
                 return;
@@ -240,9 +236,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let WorkerKind::Member(member) = &mut worker.kind else {
-            return;
-        };
+        let Some(member) = worker.member_mut() else { return };
         member.broken.get_or_insert(message);
         member.retiring = true;
         // A starting worker has no process to kill yet: `retiring` has it stopped once it is started.
@@ -322,9 +316,7 @@ impl Supervisor {
             return;
         };
         let until = self.now.mono.saturating_add(worker.serving.rules.grace);
-        let WorkerKind::Member(member) = &worker.kind else {
-            return;
-        };
+        let Some(member) = worker.member() else { return };
         let (cancels, answered_at) = (member.cancels, member.answered_at);
         let is_http = worker.serving.rules.kind.http().is_some();
         let Some(run) = worker.run_mut(invocation) else {
@@ -386,10 +378,8 @@ impl Supervisor {
         if let WorkerKind::Member(member) = &mut worker.kind {
             member.dropped.push(call);
         }
-        let words = run
-            .ending
-            .as_ref()
-            .map_or_else(String::new, |ending| ending.words(&worker.serving.rules, run.timeout));
+        let ended = run.ended_by_fnd(&worker.serving.rules);
+        let words = ended.map(|(_, words)| words).unwrap_or_default();
         let message = format!("{words}; {why}, so its code may run on in {id} until that has ended its other calls");
         let verdict = AttemptVerdict::of_call_alone(Reason::Cancelled, message, None);
         let ended = EndedAttempt::new(Some(id), worker, run, verdict);

@@ -15,7 +15,7 @@ use crate::messages::end_cause::EndCause;
 use crate::messages::submit::{Calling, Submit};
 use crate::records::cause::DEPTH_MAX;
 use crate::records::cause::{CallCause, Cause};
-use crate::records::outcome::Trigger;
+use crate::records::outcome::{Reason, Trigger};
 use crate::run_state::FunctionKey;
 use crate::run_state::invocation::Invocation;
 use crate::run_state::worker::Run;
@@ -207,12 +207,7 @@ impl Supervisor {
     /// Ends a call. The first reason stays if no retry can follow it.
     pub(super) fn end_call(&mut self, id: InvocationId, why: &'static str) {
         let mut runs = self.workers.values().filter_map(|worker| worker.run(id));
-        let is_last = |ending: &EndCause| {
-            matches!(
-                ending,
-                EndCause::Cancelled(_) | EndCause::Deadline | EndCause::CallersDeadline
-            )
-        };
+        let is_last = |ending: &EndCause| matches!(ending.reason(), Reason::Cancelled | Reason::Deadline);
         if !runs.any(|run| run.ending.as_ref().is_some_and(is_last)) {
             self.end_all(id, EndCause::Cancelled(why.into()));
         }
@@ -221,11 +216,8 @@ impl Supervisor {
     /// Ends the invocations that another one waits for.
     pub(super) fn end_calls(&mut self, caller: InvocationId, why: &'static str) {
         for id in self.waited.of(caller) {
-            if self
-                .invocations
-                .get(&id)
-                .is_some_and(|invocation| !invocation.is_shared())
-            {
+            let invocation = self.invocations.get(&id);
+            if invocation.is_some_and(|invocation| !invocation.is_shared()) {
                 self.end_call(id, why);
             }
         }

@@ -19,7 +19,6 @@ use crate::messages::action::Action;
 use crate::messages::rules::FunctionKind;
 use crate::run_state::FunctionKey;
 use crate::run_state::invocation::InvocationStage;
-use crate::run_state::queue::First;
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::timers::Timer;
 use fnd_wire::ids::InvocationId;
@@ -76,18 +75,16 @@ impl ClaimRate {
 impl Supervisor {
     /// Starts or claims the first of a script's invocations. Its place in the budget is already taken.
     pub(super) fn start_or_claim(&mut self, key: FunctionKey, serving: Arc<ServingRelease>) {
-        match self.functions[key].work.queue.first(self.claim_rate.may_claim()) {
-            Some(First::Unclaimed) => self.claim(key, true),
-            Some(First::Ready) | None => self.start(key, serving),
+        let claims = self.claim_rate.may_claim() && self.functions[key].work.queue.is_first_unclaimed();
+        match claims {
+            true => self.claim(key, true),
+            false => self.start(key, serving),
         }
     }
 
     /// Claims the first of the invocations that wait for it.
     pub(super) fn claim(&mut self, key: FunctionKey, holds: bool) {
-        let group: Option<Arc<str>> = self
-            .next_release(key)
-            .and_then(|release| release.group())
-            .map(Arc::from);
+        let group: Option<Arc<str>> = self.group_of_next(key).map(Arc::from);
         let function = &mut self.functions[key];
         let Some(id) = function.work.queue.take_unclaimed() else {
             return;
@@ -112,12 +109,12 @@ impl Supervisor {
     /// Claims invocations that begin soon, so that they need not wait for the disk then.
     pub(super) fn claim_ahead(&mut self, key: FunctionKey) {
         let function = &self.functions[key];
-        if !function.work.queue.has_unclaimed() || !self.claim_rate.may_claim() || function.is_held() {
+        if function.work.queue.first_unclaimed().is_none() || !self.claim_rate.may_claim() || function.is_held() {
             return;
         }
         let serving = function.serving().filter(|serving| !serving.rules.kind.is_service());
         // Others of its group may begin before it, so nobody knows how soon the next one begins.
-        let in_group = self.next_release(key).is_some_and(|release| release.group().is_some());
+        let in_group = self.group_of_next(key).is_some();
         // Before the first run has ended nobody knows how soon further ones begin, so none is claimed ahead.
         let (Some(serving), Some(lasts_us)) = (serving.filter(|_| !in_group), function.work.durations.last()) else {
             return;
@@ -241,8 +238,7 @@ impl Supervisor {
         if serves && is_possible && fits && may_start {
             // The place of the claim was given back and is taken anew, because a version with other limits may serve by
             // now.
-            let rules = Arc::clone(&serving.rules);
-            if self.node.take(&mut self.functions[key], &rules) {
+            if self.node.take(&mut self.functions[key], &serving.rules) {
                 self.start(key, serving);
             }
         }

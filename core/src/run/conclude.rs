@@ -6,8 +6,9 @@ use super::chain::CALLER_LEFT;
 use super::service::STEADY_AFTER;
 use crate::messages::ReplyTo;
 use crate::messages::action::{Action, Answer, Notice};
-use crate::messages::end_cause::{CALLERS_DEADLINE, EndCause, deadline_words};
+use crate::messages::end_cause::EndCause;
 use crate::messages::event::{LAST_RESULT_MAX, LastAttempt};
+use crate::records::cause::Cause;
 use crate::records::outcome::{Class, Exhausted, Reason, Skip, Trigger};
 use crate::records::{AttemptRecord, InvocationRecord, RunResult};
 use crate::run_state::function::{Presence, SupervisedFunction};
@@ -121,15 +122,11 @@ impl Supervisor {
             };
         }
         let retry = &serving.rules.retry;
-        let never = matches!(
-            class,
-            Class::Success | Class::Failed | Class::Cancelled | Class::Deadline
-        );
         // The exit code counts only where it is the reason. After a timeout it says only how the program reacted to
         // SIGTERM.
         let by_code = matches!(class, Class::Error | Class::Transient);
         let excepted = by_code && record.exit_code.is_some_and(|code| retry.not_on_exit.contains(&code));
-        if never || excepted || !retry.on.contains(&class) {
+        if excepted || !retry.on.contains(&class) {
             return AfterAttempt::End(None);
         }
         let taken_over = invocation.taken_over.as_ref();
@@ -170,11 +167,7 @@ impl Supervisor {
             function.failures = function.failures.saturating_add(record.state.is_failure().into());
         }
         // A failed call of a hook may be shown in the record of the invocation that it follows.
-        let marks = invocation
-            .payload
-            .cause
-            .as_ref()
-            .is_some_and(|cause| cause.marks().is_some());
+        let marks = invocation.payload.cause.as_deref().and_then(Cause::marks);
         let may_have_hooks = match &function.presence {
             Presence::Serving(serving) => serving.rules.has_hooks,
             Presence::Building | Presence::Invalid => true,
@@ -182,7 +175,7 @@ impl Supervisor {
             Presence::Absent => !self.first_scan_done,
         };
         // The calls that follow the end are stored in the transaction of the final record, so `Follow` comes before it.
-        if marks || may_have_hooks {
+        if marks.is_some() || may_have_hooks {
             self.out.push(Action::Follow(id, Box::new(invocation.payload.clone())));
         }
         // Only callers who wait get the result as it is. The history gets it with the values of secrets masked.
@@ -210,10 +203,10 @@ impl Supervisor {
         let function = &mut self.functions[invocation.function];
         // `give_back` keeps the charge while a claim holds a place, so the claim leaves the queue first.
         function.work.queue.remove(&invocation);
-        if invocation.holds_place() {
+        if matches!(invocation.stage, InvocationStage::Claiming { holds: true, .. }) {
             self.node.give_back(function);
         }
-        self.groups.give_back(invocation.claim_group().as_deref());
+        self.groups.give_back(invocation.claim_group());
         self.timers.disarm(invocation.deadline_at(), Timer::Deadline(id));
         self.timers.disarm(invocation.expires_at(), Timer::Expire(id));
         self.timers.disarm(invocation.stage.begins_at(), Timer::Begin(id));
@@ -245,26 +238,7 @@ impl Supervisor {
             None => function.work.unreleased.push(id),
         }
     }
-}
 
-/// Keeps an attempt as its function's last.
-fn keep_last(function: &mut SupervisedFunction, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
-    let kept = result.map(|result| result.to_kept());
-    let before = function.last.as_ref().and_then(|last| last.failing_since_ms);
-    // A service may never succeed. It was well if it ran for a while.
-    let is_service = function
-        .serving()
-        .is_some_and(|serving| serving.rules.kind.is_service());
-    let was_well = is_service && Duration::from_micros(record.duration_us) >= STEADY_AFTER;
-    function.last = Some(Box::new(LastAttempt {
-        attempt: record.clone(),
-        trigger,
-        result: kept.filter(|result| result.data.len() <= LAST_RESULT_MAX),
-        failing_since_ms: record.failing_since(before.filter(|_| !was_well)),
-    }));
-}
-
-impl Supervisor {
     /// Cancels an invocation on request.
     pub(super) fn cancel(&mut self, id: InvocationId, reply: ReplyTo) {
         let answer = match self.end_all(id, EndCause::Cancelled(ON_REQUEST.into())) {
@@ -328,22 +302,15 @@ impl Supervisor {
         let Some(invocation) = self.invocations.get(&id) else {
             return false;
         };
-        let is_deadline = matches!(ending, EndCause::Deadline | EndCause::CallersDeadline);
+        let is_deadline = ending.reason() == Reason::Deadline;
         if let Some(worker) = invocation.stage.worker() {
             // Callers of an attempt that is already ending hear of its end anyway.
             let goes_on = self.attempt_of(id).is_some_and(|(_, run)| run.ending.is_none());
             self.end_attempt(worker, id, ending, is_deadline && goes_on);
             return true;
         }
-        let message = match &ending {
-            EndCause::Cancelled(why) => why.clone().into_owned(),
-            EndCause::CallersDeadline => CALLERS_DEADLINE.to_owned(),
-            // Of the other causes, only a deadline ends an invocation that does not run.
-            _ => {
-                let serving = self.functions[invocation.function].serving();
-                deadline_words(serving.map(|serving| &*serving.rules))
-            }
-        };
+        let serving = self.functions[invocation.function].serving();
+        let message = ending.words(serving.map(|serving| &*serving.rules), None);
         let end = InvocationEnd {
             // Without an attempt there was nothing to try again, so no limit ended the tries.
             exhausted: (is_deadline && invocation.attempts > 0).then_some(Exhausted::Deadline),
@@ -378,4 +345,18 @@ impl Supervisor {
             _ => self.finish(id, end),
         }
     }
+}
+
+/// Keeps an attempt as its function's last.
+fn keep_last(function: &mut SupervisedFunction, record: &AttemptRecord, trigger: Trigger, result: Option<RunResult>) {
+    let kept = result.map(|result| result.to_kept());
+    let before = function.last.as_ref().and_then(|last| last.failing_since_ms);
+    // A service may never succeed. It was well if it ran for a while.
+    let was_well = function.service().is_some() && Duration::from_micros(record.duration_us) >= STEADY_AFTER;
+    function.last = Some(Box::new(LastAttempt {
+        attempt: record.clone(),
+        trigger,
+        result: kept.filter(|result| result.data.len() <= LAST_RESULT_MAX),
+        failing_since_ms: record.failing_since(before.filter(|_| !was_well)),
+    }));
 }

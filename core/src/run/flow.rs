@@ -23,8 +23,8 @@ use crate::run_state::function::Presence;
 use crate::run_state::invocation::InvocationStage;
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::{FunctionKey, to_usize};
-use fnd_wire::ids::InvocationId;
-use std::collections::BTreeMap;
+use fnd_wire::ids::{InvocationId, WorkerId};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Where a new invocation finds no place.
@@ -44,9 +44,6 @@ const UNKNOWN_MAX: u32 = 1;
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     table: BTreeMap<Arc<str>, Group>,
-    /// The number of the last function that came to the end of a line, and of the last that came to a front.
-    last: i64,
-    first: i64,
 }
 
 #[derive(Debug, Default)]
@@ -55,9 +52,8 @@ struct Group {
     max: Option<u32>,
     /// Attempts, and claims that are being stored.
     used: usize,
-    /// The functions that wait, in order, and their numbers.
-    waiting: BTreeMap<i64, FunctionKey>,
-    numbers: BTreeMap<FunctionKey, i64>,
+    /// The line of the functions that wait.
+    waiting: VecDeque<FunctionKey>,
 }
 
 impl Group {
@@ -70,15 +66,7 @@ impl Group {
     }
 
     fn forget(&mut self, key: FunctionKey) {
-        if let Some(number) = self.numbers.remove(&key) {
-            self.waiting.remove(&number);
-        }
-    }
-
-    fn wait(&mut self, key: FunctionKey, number: i64) {
-        self.forget(key);
-        self.numbers.insert(key, number);
-        self.waiting.insert(number, key);
+        self.waiting.retain(|waiting| *waiting != key);
     }
 }
 
@@ -97,9 +85,8 @@ impl Groups {
         let Some(group) = self.table.get(name) else {
             return to_usize(UNKNOWN_MAX);
         };
-        let number = group.numbers.get(&key).copied().unwrap_or(i64::MAX);
-        let before = group.waiting.range(..number).filter(|(_, other)| can_begin(**other));
-        let before = before.take(group.free()).count();
+        let before = group.waiting.iter().take_while(|other| **other != key);
+        let before = before.filter(|other| can_begin(**other)).take(group.free()).count();
         group.free().saturating_sub(before)
     }
 
@@ -128,30 +115,27 @@ impl Groups {
 
     /// Puts a function to the front of the line: its claim is stored, and its place is the one that was just given back.
     pub(super) fn wait_first(&mut self, name: &str, key: FunctionKey) {
-        self.first -= 1;
-        let number = self.first;
-        self.group(name).wait(key, number);
+        let group = self.group(name);
+        group.forget(key);
+        group.waiting.push_front(key);
     }
 
+    /// Puts a function to the end of the line. One that waits already keeps its turn.
     fn wait(&mut self, name: &str, key: FunctionKey) {
-        if self.is_waiting(name, key) {
-            return;
+        let group = self.group(name);
+        if !group.waiting.contains(&key) {
+            group.waiting.push_back(key);
         }
-        self.last += 1;
-        let number = self.last;
-        self.group(name).wait(key, number);
     }
 
     fn is_waiting(&self, name: &str, key: FunctionKey) -> bool {
-        self.table
-            .get(name)
-            .is_some_and(|group| group.numbers.contains_key(&key))
+        self.table.get(name).is_some_and(|group| group.waiting.contains(&key))
     }
 
     /// Returns the functions that may begin now, each with its group.
     fn in_turn(&self, can_begin: impl Fn(FunctionKey) -> bool) -> Vec<(Arc<str>, FunctionKey)> {
         let of = |(name, group): (&Arc<str>, &Group)| {
-            let first = group.waiting.values().filter(|key| can_begin(**key));
+            let first = group.waiting.iter().filter(|key| can_begin(**key));
             let first = first.take(group.free());
             first.map(|key| (Arc::clone(name), *key)).collect::<Vec<_>>()
         };
@@ -184,11 +168,12 @@ impl Supervisor {
         self.groups.room(group, key, |other| self.can_begin(other))
     }
 
-    /// Returns how many attempts a group has, and how many it allows, where it holds up a function.
-    pub(super) fn holds_up(&self, name: &str, key: FunctionKey) -> Option<(usize, usize)> {
+    /// Returns the group that holds up a function, how many attempts it has, and how many it allows.
+    pub(super) fn held_up_by(&self, key: FunctionKey) -> Option<(&str, usize, usize)> {
+        let name = self.group_of_next(key)?;
         let group = self.groups.table.get(name)?;
-        let is_held_up = group.numbers.contains_key(&key) && self.group_room(Some(name), key) == 0;
-        is_held_up.then(|| (group.used, group.max()))
+        let is_held_up = group.waiting.contains(&key) && self.group_room(Some(name), key) == 0;
+        is_held_up.then(|| (name, group.used, group.max()))
     }
 
     /// Says whether a function needs no start now, or the node can start something.
@@ -196,33 +181,34 @@ impl Supervisor {
         self.starts.may_start() || self.functions[key].all_free().next().is_some()
     }
 
-    /// Returns the release that the next attempt of a function runs.
-    pub(super) fn next_release(&self, key: FunctionKey) -> Option<&Arc<ServingRelease>> {
-        let function = &self.functions[key];
-        let serving = function.serving()?;
-        if serving.rules.kind.pool().is_none() {
-            return self.next_version(key);
-        }
-        let worker = self.next_free(key).and_then(|id| self.workers.get(&id));
-        Some(worker.map_or(serving, |worker| &worker.serving))
+    /// Returns the group of the release that the next attempt of a function runs.
+    pub(super) fn group_of_next(&self, key: FunctionKey) -> Option<&str> {
+        let serving = self.functions[key].serving()?;
+        let release = match serving.rules.kind.pool() {
+            None => self.next_version(key)?,
+            Some(_) => {
+                let worker = self.next_free(key).and_then(|id| self.workers.get(&id));
+                worker.map_or(serving, |worker| &worker.serving)
+            }
+        };
+        release.group()
     }
 
     /// Says whether the group of a function's next release lets an attempt begin.
     pub(super) fn group_has_room(&self, key: FunctionKey) -> bool {
-        let group = self.next_release(key).and_then(|release| release.group());
-        self.group_room(group, key) > 0
+        self.group_room(self.group_of_next(key), key) > 0
     }
 
     /// Returns the group of which a function needs a place now; absent if it has none, or if nothing of it could begin anyway.
     fn group_needed(&self, key: FunctionKey) -> Option<&str> {
-        let group = self.next_release(key)?.group()?;
+        let group = self.group_of_next(key)?;
         let function = &self.functions[key];
         let serving = function.serving()?;
         let may_claim = self.claim_rate.may_claim();
         let could_begin = match serving.rules.kind {
             FunctionKind::Script => function.can_start(may_claim),
             FunctionKind::Handler(_) | FunctionKind::Http(..) => {
-                let waits = function.work.queue.first(may_claim).is_some();
+                let waits = function.work.queue.has_first(may_claim);
                 // One whose worker is still coming comes into the line when the worker is ready, and keeps no place meanwhile.
                 let can_start = || {
                     let members = self.members(key, serving);
@@ -268,8 +254,8 @@ impl Supervisor {
 
     /// Says whether a function waits for its group, so that a ready worker of it is soon called.
     pub(super) fn is_held_up(&self, key: FunctionKey) -> bool {
-        let group = self.next_release(key).and_then(|release| release.group());
-        group.is_some_and(|group| self.groups.is_waiting(group, key))
+        self.group_of_next(key)
+            .is_some_and(|group| self.groups.is_waiting(group, key))
     }
 
     /// Lets a release serve. Where its key is another one, all invocations of the function get their values anew.
@@ -331,8 +317,12 @@ impl Supervisor {
         (counts && !self.has_place(key, serving)).then_some(NoPlace::Function)
     }
 
-    /// Returns the oldest other invocation with the value of `newest` that is not being ended already.
-    pub(super) fn oldest_with_its_key(&self, key: FunctionKey, newest: InvocationId) -> Option<InvocationId> {
+    /// Returns the oldest other invocation with the value of `newest` that is not being ended already, and its worker if it runs.
+    pub(super) fn oldest_with_its_key(
+        &self,
+        key: FunctionKey,
+        newest: InvocationId,
+    ) -> Option<(InvocationId, Option<WorkerId>)> {
         let invocation = self.invocations.get(&newest)?;
         let value = invocation.queue_key.as_ref()?;
         let mut others = self.functions[key].work.queue.with_queue_key(value);
@@ -346,7 +336,8 @@ impl Supervisor {
             None | Some(InvocationStage::Storing { end: Some(_), .. }) => false,
             Some(_) => true,
         };
-        others.find(|id| is_older(id) && goes_on(id))
+        let oldest = others.find(|id| is_older(id) && goes_on(id))?;
+        Some((oldest, self.invocations.get(&oldest)?.stage.worker()))
     }
 }
 

@@ -124,8 +124,6 @@ pub struct Supervisor {
     node: BudgetQueue,
     groups: flow::Groups,
     phase: ShutdownPhase,
-    /// Whether the drain was cancelled, and ends when every claim is answered.
-    cancels_drain: bool,
     /// Whether fnd has a spawner.
     spawner: bool,
     /// How fast and how well the ledger takes claims.
@@ -169,7 +167,6 @@ impl Supervisor {
             node: BudgetQueue::new(budget),
             groups: flow::Groups::default(),
             phase: ShutdownPhase::Serving,
-            cancels_drain: false,
             spawner: true,
             claim_rate: claims::ClaimRate::default(),
             starts: starts::Starts::default(),
@@ -289,17 +286,22 @@ impl Supervisor {
         self.next_number
     }
 
-    fn answer(&mut self, to: ReplyTo, answer: Answer) {
-        self.out.push(Action::Reply(to, answer));
+    /// Answers a caller, if there is one.
+    fn answer(&mut self, to: impl Into<Option<ReplyTo>>, answer: Answer) {
+        self.out.extend(to.into().map(|to| Action::Reply(to, answer)));
+    }
+
+    /// Gives several callers the same answer.
+    fn answer_all(&mut self, to: impl IntoIterator<Item = ReplyTo>, answer: impl Fn() -> Answer) {
+        let replies = to.into_iter().map(|to| Action::Reply(to, answer()));
+        self.out.extend(replies);
     }
 
     /// Answers all callers that wait for an invocation before it has ended.
     fn answer_waiters(&mut self, id: InvocationId, answer: impl Fn() -> Answer) {
         let invocation = self.invocations.get_mut(&id);
         let waiters = invocation.map(|invocation| std::mem::take(&mut invocation.waiters));
-        for waiter in waiters.into_iter().flatten() {
-            self.answer(waiter, answer());
-        }
+        self.answer_all(waiters.into_iter().flatten(), answer);
     }
 
     /// Returns the attempt of an invocation that runs, and its worker.
@@ -397,13 +399,8 @@ impl Supervisor {
         }
         let workers = self.workers.values();
         let attempts = workers.filter_map(|worker| Some((worker.serving.group()?, worker.runs.len())));
-        let claims = self
-            .invocations
-            .values()
-            .filter_map(|invocation| match &invocation.stage {
-                InvocationStage::Claiming { group, .. } => Some((group.as_deref()?, 1)),
-                _ => None,
-            });
+        let claims = self.invocations.values();
+        let claims = claims.filter_map(|invocation| Some((invocation.claim_group()?, 1)));
         let mut counted = BTreeMap::<&str, usize>::new();
         for (group, number) in attempts.chain(claims).filter(|(_, number)| *number > 0) {
             *counted.entry(group).or_default() += number;

@@ -13,7 +13,7 @@ use crate::run_state::function::SupervisedFunction;
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::worker::{HandlerWorker, Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, to_usize};
-use fnd_wire::ids::{FunctionName, WorkerId};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,11 +101,8 @@ impl Supervisor {
         let serving = function.serving().filter(|_| function.is_enabled())?;
         let pool = serving.rules.kind.pool()?;
         // One that its group holds up needs no worker yet.
-        let waiting = function
-            .work
-            .queue
-            .startable()
-            .min(self.group_room(serving.group(), key));
+        let in_group = self.group_room(serving.group(), key);
+        let waiting = function.work.queue.startable().min(in_group);
         // Even if the version that serves never fits the node, or in the pause of its crash loop: the new one may be the remedy.
         if let Some(candidate) = &function.candidate
             && candidate.wanted
@@ -118,7 +115,7 @@ impl Supervisor {
         }
         if self.node.refusal(&serving.rules).is_some() {
             // Waiting invocations are refused instead. One whose claim is being stored comes back here afterwards.
-            return function.work.queue.first(true).map(|_| (Want::Demand, serving));
+            return function.work.queue.has_first(true).then_some((Want::Demand, serving));
         }
         let members = self.members(key, serving);
         let room = self.may_have_more(key, serving, members);
@@ -156,8 +153,11 @@ impl Supervisor {
             // `wants_member` names no such release.
             return self.node.give_back(function);
         };
-        let mut member = HandlerWorker::new(pool);
-        member.cold = want == Want::Demand;
+        let member = HandlerWorker {
+            pool,
+            cold: want == Want::Demand,
+            ..HandlerWorker::default()
+        };
         let kind = WorkerKind::Member(Box::new(member));
         self.spawn(id, Worker::new(key, serving, self.now, kind), None, None);
     }
@@ -214,13 +214,8 @@ impl Supervisor {
             let idle = member.pool.idle_until(self.now.mono);
             idle.into_iter().chain(member.pool.age_over(worker.started)).min()
         });
-        self.enter(
-            id,
-            WorkerPhase::Idle {
-                since: self.now.mono,
-                until,
-            },
-        );
+        let since = self.now.mono;
+        self.enter(id, WorkerPhase::Idle { since, until });
         let free = self.functions[key].free_of(version);
         if !free.contains(&id) {
             free.push(id);
@@ -239,21 +234,17 @@ impl Supervisor {
         let function = &self.functions[worker.function];
         // A worker that is too old leaves, even if the pool keeps some workers.
         if age.is_none_or(|at| at > self.now.mono) {
-            // A fresh worker is kept as long as the function is in use, which only the function's last call shows.
-            let used = function
-                .work
-                .last_call
-                .filter(|_| pool.spare.is_some() && function.is_active(self.now, pool));
-            let again = pool
-                .idle
-                .and_then(|idle| Some(used?.saturating_add(idle)))
-                .filter(|at| *at > self.now.mono);
-            // Its turn in the group comes sooner or later, and another worker would have to be started then.
-            let again = match self.is_held_up(worker.function) {
-                true => pool
-                    .idle
-                    .map(|idle| self.now.mono.saturating_add(idle.max(HELD_UP_MIN))),
-                false => again,
+            let again = match pool.idle {
+                // Its turn in the group comes sooner or later, and another worker would have to be started then.
+                Some(idle) if self.is_held_up(worker.function) => {
+                    Some(self.now.mono.saturating_add(idle.max(HELD_UP_MIN)))
+                }
+                // A fresh worker is kept as long as the function is in use, which only the function's last call shows.
+                Some(idle) if pool.spare.is_some() && function.is_active(self.now, pool) => {
+                    let used_until = function.work.last_call.map(|used| used.saturating_add(idle));
+                    used_until.filter(|at| *at > self.now.mono)
+                }
+                _ => None,
             };
             let kept = self.members(worker.function, &worker.serving).all <= to_usize(pool.kept());
             if kept || again.is_some() {
@@ -269,9 +260,7 @@ impl Supervisor {
         let Some(worker) = self.workers.get_mut(&id) else {
             return;
         };
-        let WorkerKind::Member(member) = &mut worker.kind else {
-            return;
-        };
+        let Some(member) = worker.member_mut() else { return };
         member.retiring = true;
         let idle = worker.runs.is_empty();
         // A starting worker is stopped once it is there, a busy one after its last call; the others are already
@@ -284,12 +273,12 @@ impl Supervisor {
     }
 
     /// Retires every worker of a function whose version is neither `but` nor the canary.
-    pub(super) fn retire_all(&mut self, key: FunctionKey, but: Option<&Arc<ServingRelease>>) {
+    pub(super) fn retire_all(&mut self, key: FunctionKey, but: Option<Version>) {
         let function = &self.functions[key];
         let on_trial = function.candidate.as_ref().and_then(|candidate| candidate.worker);
         let is_other = |(id, worker): &(WorkerId, &Worker)| {
             let version = worker.serving.version;
-            but.is_none_or(|but| version != but.version && !function.is_canary(version) && on_trial != Some(*id))
+            but.is_none_or(|but| version != but && !function.is_canary(version) && on_trial != Some(*id))
         };
         let others: Vec<_> = self.workers_of(key).filter(is_other).map(|(id, _)| id).collect();
         for id in others {
@@ -342,13 +331,7 @@ impl Supervisor {
     /// Makes room on the node for what waits: stops the worker that has been idle longest. Workers that a function
     /// always keeps are stopped last; they are started again when there is room.
     pub(super) fn evict(&mut self) {
-        let leaving = |worker: &Worker| {
-            let stopping = matches!(
-                worker.phase,
-                WorkerPhase::Leaving { .. } | WorkerPhase::Terminating { .. }
-            );
-            worker.member().is_some() && stopping
-        };
+        let leaving = |worker: &Worker| worker.member().is_some() && worker.phase.is_stopping();
         // A worker that is stopping makes room soon, and a second one would perhaps be stopped in vain.
         if self.workers.values().any(leaving) {
             return;

@@ -108,10 +108,8 @@ impl Supervisor {
         let outer = std::mem::take(&mut self.out);
         for submit in publication.submits {
             let (id, function) = (submit.id, submit.function.clone());
-            let before = self
-                .functions
-                .find(&function)
-                .map(|key| (key, self.functions[key].work.rate_paid));
+            let key = self.functions.find(&function);
+            let before = key.map(|key| (key, self.functions[key].work.rate_paid));
             match self.take(submit) {
                 Ok((key, no_place)) => {
                     accepting.paid.extend(before);

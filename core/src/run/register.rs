@@ -25,7 +25,7 @@ impl Supervisor {
     /// again after a pause.
     pub(super) fn claim_put_off(&mut self, id: InvocationId, pause: Duration) {
         self.claim_rate.answered(&[id]);
-        let until = WallTime::of_instant(self.now, self.now.mono.saturating_add(pause));
+        let until = WallTime::after(self.now, pause);
         // It may have ended meanwhile, or have been put back.
         let Some((key, _)) = self.leave_claiming(id, InvocationStage::BackingOff { until }) else {
             return;
@@ -56,8 +56,7 @@ impl Supervisor {
     pub(super) fn lease_lost(&mut self, lost: &[(InvocationId, Duration)]) {
         for (id, silent) in lost {
             match self.invocations.get(id).map(|invocation| &invocation.stage) {
-                Some(InvocationStage::Running { worker }) => {
-                    let worker = *worker;
+                Some(&InvocationStage::Running { worker }) => {
                     self.end_attempt(worker, *id, EndCause::LeaseLost(Some(*silent)), false);
                 }
                 Some(InvocationStage::Claimed) => {
@@ -112,13 +111,9 @@ impl Supervisor {
         };
         self.out.push(Action::Withdraw(id));
         let joining = self.joining.remove(&id).unwrap_or_default();
-        for reply in [&invocation.acknowledge, &invocation.waiters, &joining]
-            .into_iter()
-            .flatten()
-        {
-            let rejection = Rejection::unavailable("another node has taken it");
-            self.answer(*reply, Answer::Rejected(rejection));
-        }
+        let callers = invocation.acknowledge.iter().chain(&invocation.waiters).chain(&joining);
+        let refusal = || Answer::Rejected(Rejection::unavailable("another node has taken it"));
+        self.answer_all(callers.copied(), refusal);
         self.release_files(&invocation);
         self.line_up(invocation.function);
     }

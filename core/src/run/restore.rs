@@ -5,7 +5,6 @@ use super::conclude::ON_REQUEST;
 use crate::messages::action::{Action, Notice};
 use crate::messages::end_cause::EndCause;
 use crate::messages::event::{LAST_RESULT_MAX, Restored};
-use crate::messages::on_mono;
 use crate::records::outcome::{Reason, RunState};
 use crate::records::{AttemptRecord, Unfinished, Usage};
 use crate::run_state::FunctionKey;
@@ -106,8 +105,9 @@ impl Supervisor {
         let deadline = accepted.deadline_ms.map(|unix_ms| {
             // If the clock was set back, the invocation still gets no more time than it had at first.
             let most = Duration::from_millis(unix_ms.saturating_sub(accepted.accepted_ms));
+            let at = WallTime::new(self.now, unix_ms).at;
             Deadline {
-                at: on_mono(self.now, unix_ms).min(self.now.mono.saturating_add(most)),
+                at: at.min(self.now.mono.saturating_add(most)),
                 unix_ms,
                 of_caller: false,
             }
@@ -141,11 +141,8 @@ impl Supervisor {
         if !accepted.durable && !goes_on {
             // Its caller waited on a connection that is gone and will send the request again: running it now would run
             // it twice.
-            let message = if matches!(record.state, RunState::Running) {
-                LOST
-            } else {
-                NOBODY
-            };
+            let ran = record.state == RunState::Running;
+            let message = if ran { LOST } else { NOBODY };
             self.end(id, InvocationEnd::new(Reason::Interrupted, message));
         }
     }
@@ -169,14 +166,8 @@ impl Supervisor {
     /// the wall clock, which may have been set back.
     pub(super) fn bound_pauses(&mut self, key: FunctionKey, serving: &ServingRelease) {
         let rules = &serving.rules;
-        let waiting: Vec<_> = self.functions[key]
-            .work
-            .queue
-            .backing_off()
-            .iter()
-            .map(|(_, id)| *id)
-            .collect();
-        for id in waiting {
+        let waiting = self.functions[key].work.queue.backing_off().clone();
+        for (_, id) in waiting {
             let Some(invocation) = self.invocations.get(&id) else {
                 continue;
             };
@@ -204,6 +195,7 @@ impl Supervisor {
             Some(started) if invocation.attempts <= 1 => started.unix_ms,
             _ => self.now.unix_ms,
         };
+        let taken_over = invocation.taken_over.as_ref();
         Some(AttemptRecord {
             invocation: id,
             function: self.functions[invocation.function].name.clone(),
@@ -216,11 +208,7 @@ impl Supervisor {
             ended_ms: self.now.unix_ms,
             duration_us: 0,
             reason: Reason::Interrupted,
-            message: invocation
-                .taken_over
-                .as_ref()
-                .map_or(LOST, |taken_over| taken_over.message.as_str())
-                .to_owned(),
+            message: taken_over.map_or(LOST, |taken_over| &taken_over.message).to_owned(),
             exit_code: None,
             signal: None,
             usage: Usage::default(),

@@ -133,12 +133,7 @@ impl Supervisor {
 
     /// Handles the end of a service's run: the next run follows, after a pause if the process ended by itself.
     pub(super) fn service_over(&mut self, key: FunctionKey, reason: Reason, lasted: Duration) {
-        let function = &mut self.functions[key];
-        let Some(serving) = function
-            .serving()
-            .filter(|serving| serving.rules.kind.is_service())
-            .cloned()
-        else {
+        let Some(serving) = self.functions[key].service().cloned() else {
             return;
         };
         // Cancelled, interrupted and skipped runs do not show that the service is unwell.

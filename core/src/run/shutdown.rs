@@ -20,6 +20,8 @@ pub(super) enum ShutdownPhase {
     Serving,
     /// Finishes the running attempts.
     Draining,
+    /// The drain was cancelled, and ends when every claim is answered.
+    Resuming,
     /// Kills the running attempts.
     Stopping,
     /// Answers all callers; the next fnd goes on with the running attempts. Requests to programs that serve HTTP end
@@ -54,7 +56,7 @@ impl Supervisor {
     /// Accepts nothing new from now on and finishes the running attempts.
     pub(super) fn drain(&mut self) {
         // The last request counts; the end of this drain is reported anew.
-        if std::mem::take(&mut self.cancels_drain) {
+        if self.phase == ShutdownPhase::Resuming {
             self.phase = ShutdownPhase::Draining;
         }
         // A second request changes nothing.
@@ -73,18 +75,16 @@ impl Supervisor {
     /// Accepts and starts work again after a drain, as soon as [`Self::end_cancelled_drain`] can.
     pub(super) fn cancel_drain(&mut self) {
         // Without a drain there is nothing to cancel, and a stop or a hand-over goes on.
-        self.cancels_drain = matches!(
-            self.phase,
-            ShutdownPhase::Draining | ShutdownPhase::Drained(DrainedBy::Drain)
-        );
+        if let ShutdownPhase::Draining | ShutdownPhase::Drained(DrainedBy::Drain) = self.phase {
+            self.phase = ShutdownPhase::Resuming;
+        }
     }
 
     /// Ends a drain that was cancelled. Services that it ended start anew. The drain gave claims back that the ledger may
     /// not have answered yet: if such an invocation were claimed again, the answer to its first claim would count for
     /// the second, which may not be stored. So the drain ends when every claim is answered.
     pub(super) fn end_cancelled_drain(&mut self) {
-        if self.cancels_drain && self.claim_rate.is_answered() {
-            self.cancels_drain = false;
+        if self.phase == ShutdownPhase::Resuming && self.claim_rate.is_answered() {
             self.phase = ShutdownPhase::Serving;
             for key in self.functions.keys().collect::<Vec<_>>() {
                 self.resume(key);
@@ -95,12 +95,9 @@ impl Supervisor {
     /// Accepts and starts nothing more and answers all callers; running attempts go on under the next fnd. Requests
     /// that cannot go on are finished first, until hand-over is requested a second time.
     pub(super) fn hand_over(&mut self) {
-        if std::mem::take(&mut self.cancels_drain) {
-            // The drain has ended but for answers to claims, which nobody waits for any more.
-            self.phase = ShutdownPhase::Serving;
-        }
         match self.phase {
-            ShutdownPhase::Serving => {
+            // A cancelled drain has ended but for answers to claims, which nobody waits for any more.
+            ShutdownPhase::Serving | ShutdownPhase::Resuming => {
                 self.phase = ShutdownPhase::HandingOver { finishing: true };
                 self.release_claims();
                 self.release_callers();
@@ -196,22 +193,17 @@ impl Supervisor {
 
     /// Sends [`Action::Drained`] once, when nothing runs any more and all callers were answered.
     pub(super) fn notice_drained(&mut self) {
-        if self.cancels_drain {
-            return;
-        }
+        let is_idle = self.workers.is_empty() && self.early.is_empty();
         let (over, by) = match self.phase {
             // A message is given back by now, and its claim is ended once it is answered: otherwise the other nodes would take it for
             // one that has begun here.
-            ShutdownPhase::Draining => (
-                self.workers.is_empty() && self.early.is_empty() && self.claim_rate.is_shared_answered(),
-                DrainedBy::Drain,
-            ),
-            ShutdownPhase::Stopping => (self.workers.is_empty() && self.early.is_empty(), DrainedBy::Stop),
+            ShutdownPhase::Draining => (is_idle && self.claim_rate.is_shared_answered(), DrainedBy::Drain),
+            ShutdownPhase::Stopping => (is_idle, DrainedBy::Stop),
             ShutdownPhase::HandingOver { finishing } => {
                 (!finishing || self.in_flight(true).is_empty(), DrainedBy::HandOver)
             }
             // Nobody waits for a drain, or its end was reported already.
-            ShutdownPhase::Serving | ShutdownPhase::Drained(_) => return,
+            ShutdownPhase::Serving | ShutdownPhase::Resuming | ShutdownPhase::Drained(_) => return,
         };
         let is_storing = |key| self.functions[key].work.queue.is_storing();
         // Asked last, because each event of a drain comes here, and this walks over all functions.

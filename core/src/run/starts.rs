@@ -281,10 +281,8 @@ impl Supervisor {
     pub(super) fn count_start_failure(&mut self, key: FunctionKey, serving: &ServingRelease) {
         let function = &mut self.functions[key];
         // Failures of a version that has been replaced meanwhile do not count.
-        if function
-            .serving()
-            .is_none_or(|newest| newest.version != serving.version)
-        {
+        let newest = function.serving();
+        if newest.is_none_or(|newest| newest.version != serving.version) {
             return;
         }
         let failures = function.start_failures.get_or_insert_default();
@@ -310,11 +308,9 @@ impl Supervisor {
         }
     }
 
-    /// Handles the end of a crash-looping function's pause.
+    /// Starts what a crash-looping function has to do, after its pause.
     pub(super) fn hold_over(&mut self, key: FunctionKey) {
-        if let Some(failures) = &mut self.functions[key].start_failures {
-            failures.hold = None;
-        }
+        self.end_hold(key);
         self.keep_running(key);
         self.line_up(key);
     }

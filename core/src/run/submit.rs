@@ -3,17 +3,17 @@
 use super::Supervisor;
 use super::admission::{rate_cost, rate_wait};
 use super::flow::{NoPlace, value_of};
+use crate::messages::Now;
 use crate::messages::action::{Action, Answer, Notice, Rejection};
 use crate::messages::end_cause::EndCause;
 use crate::messages::rules::{Overlap, QueueRules, Rules};
 use crate::messages::submit::Submit;
-use crate::messages::{Now, ReplyTo};
 use crate::records::outcome::{Reason, Skip, Trigger};
 use crate::run_state::function::Presence;
 use crate::run_state::invocation::{InvocationEnd, InvocationStage};
 use crate::run_state::releases::ServingRelease;
 use crate::run_state::{FunctionKey, to_usize};
-use fnd_wire::ids::InvocationId;
+use fnd_wire::ids::{InvocationId, WorkerId};
 use std::sync::Arc;
 
 /// Why an invocation is skipped that must not run beside another one.
@@ -42,7 +42,8 @@ impl Supervisor {
         if self.invocations.contains_key(&submit.id) {
             let defect = format!("the id {} was submitted twice", submit.id);
             self.out.push(Action::Notice(Notice::Defect(defect)));
-            return self.reject(submit.reply, Rejection::unavailable("its id is in use"));
+            let rejection = Rejection::unavailable("its id is in use");
+            return self.answer(submit.reply, Answer::Rejected(rejection));
         }
         // This comes before everything that may refuse the run. A run that is still counted as requested is not
         // requested again, so a refused one would leave the service without a process for ever.
@@ -53,7 +54,7 @@ impl Supervisor {
             *requested = requested.saturating_sub(1);
         }
         if let Err(rejection) = self.with_caller(&mut submit) {
-            return self.reject(submit.reply, rejection);
+            return self.answer(submit.reply, Answer::Rejected(rejection));
         }
         // A request that shares an invocation needs no room, so it comes before the checks of the queue.
         if self.join(&submit) {
@@ -69,7 +70,7 @@ impl Supervisor {
                     return self.record_refusal(submit, reason, &rejection);
                 }
                 let skip = rejection.skip();
-                self.reject(submit.reply, rejection);
+                self.answer(submit.reply, Answer::Rejected(rejection));
                 let (function, trigger) = (submit.function, submit.trigger);
                 // Files and messages are not refused: they wait in their directory and in their stream.
                 if let Some(skip) = skip.filter(|_| !trigger.waits_elsewhere()) {
@@ -81,12 +82,6 @@ impl Supervisor {
                     self.out.push(Action::Notice(notice));
                 }
             }
-        }
-    }
-
-    fn reject(&mut self, reply: Option<ReplyTo>, rejection: Rejection) {
-        if let Some(reply) = reply {
-            self.answer(reply, Answer::Rejected(rejection));
         }
     }
 
@@ -124,9 +119,14 @@ impl Supervisor {
 
     /// Ends the oldest invocation in favour of an accepted one: of all of the function, or of those with the value of its key.
     pub(super) fn replace(&mut self, key: FunctionKey, id: InvocationId, no_place: NoPlace) {
-        match no_place {
-            NoPlace::Key => self.replace_with_its_key(key, id),
-            NoPlace::Function => self.replace_oldest(key, id),
+        let oldest = match no_place {
+            NoPlace::Key => self.oldest_with_its_key(key, id),
+            NoPlace::Function => self.oldest_with_a_place(key, id),
+        };
+        match oldest {
+            Some((oldest, Some(worker))) => self.ask_to_end(worker, oldest, EndCause::Cancelled(REPLACED.into())),
+            Some((oldest, None)) => self.give_up(oldest, (Skip::Overlap, REPLACED)),
+            None => {}
         }
     }
 
@@ -161,7 +161,7 @@ impl Supervisor {
         let Some(reply) = submit.reply else { return true };
         // The queue finds a key by its owner and word alone. The request must be the same, too.
         if invocation.key.as_ref() != Some(idempotency_key) {
-            self.reject(Some(reply), Rejection::KeyReused);
+            self.answer(reply, Answer::Rejected(Rejection::KeyReused));
             return true;
         }
         match (submit.wait, &invocation.stage) {
@@ -202,11 +202,8 @@ impl Supervisor {
                 return Err(Rejection::unavailable("its dependencies are being installed"));
             }
             Presence::Invalid => {
-                let error = function
-                    .error
-                    .as_deref()
-                    .unwrap_or("no version of it could run")
-                    .to_owned();
+                let error = function.error.as_deref();
+                let error = error.unwrap_or("no version of it could run").to_owned();
                 return Err(Rejection::Invalid { error });
             }
         };
@@ -275,32 +272,19 @@ impl Supervisor {
         }
     }
 
-    /// Ends the oldest invocation that has, or is about to have, a place, in favour of the newest.
-    fn replace_oldest(&mut self, key: FunctionKey, newest: InvocationId) {
+    /// Returns the oldest invocation that has, or is about to have, a place, and its worker if it runs.
+    fn oldest_with_a_place(&self, key: FunctionKey, newest: InvocationId) -> Option<(InvocationId, Option<WorkerId>)> {
         let workers = self.workers_of(key);
         let runs = workers.flat_map(|(id, worker)| worker.runs.iter().map(move |run| (id, run)));
         let going_on = runs.filter(|(_, run)| run.ending.is_none());
         let oldest = going_on.min_by_key(|(id, run)| (run.started.mono, *id));
         if let Some((worker, run)) = oldest {
-            let run = run.invocation;
-            return self.ask_to_end(worker, run, EndCause::Cancelled(REPLACED.into()));
+            return Some((run.invocation, Some(worker)));
         }
         // All running invocations are already ending: the oldest one that waits is given up instead.
         let mut live = self.functions[key].work.queue.live().iter().copied();
-        if let Some(oldest) = live.find(|id| self.is_waiting(*id) && *id != newest) {
-            self.give_up(oldest, (Skip::Overlap, REPLACED));
-        }
-    }
-
-    /// Ends the oldest invocation with the value of the newest one's key, in favour of the newest.
-    fn replace_with_its_key(&mut self, key: FunctionKey, newest: InvocationId) {
-        let Some(oldest) = self.oldest_with_its_key(key, newest) else {
-            return;
-        };
-        match self.invocations.get(&oldest).and_then(|oldest| oldest.stage.worker()) {
-            Some(worker) => self.ask_to_end(worker, oldest, EndCause::Cancelled(REPLACED.into())),
-            None => self.give_up(oldest, (Skip::Overlap, REPLACED)),
-        }
+        let oldest = live.find(|id| self.is_waiting(*id) && *id != newest)?;
+        Some((oldest, None))
     }
 
     fn is_waiting(&self, id: InvocationId) -> bool {

@@ -20,14 +20,13 @@ use crate::messages::action::Action;
 use crate::messages::adoption_records::{Adopted, AdoptedMember, CallRecord, MemberRecord, RunRecord};
 use crate::messages::event::Restored;
 use crate::records::outcome::Trigger;
-use crate::run_state::function::Presence;
 use crate::run_state::invocation::{Invocation, InvocationStage};
-use crate::run_state::run_record::{RunOrigin, ending_of_term, serving};
+use crate::run_state::run_record::{ending_of_term, serving};
 use crate::run_state::timers::Timer;
 use crate::run_state::worker::{HandlerWorker, Run, Worker, WorkerKind, WorkerPhase};
 use crate::run_state::{FunctionKey, to_usize};
 use fnd_wire::frame::TermCause;
-use fnd_wire::ids::{FunctionName, WorkerId};
+use fnd_wire::ids::{FunctionName, Version, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,12 +55,12 @@ impl Supervisor {
 
     /// Adds an invocation that only an adoption record mentions. Its caller, who waited on a connection, is gone, and
     /// so is its payload.
-    fn insert_adopted(&mut self, key: FunctionKey, origin: &RunOrigin) {
-        let accepted = origin.run.accepted(&self.functions[key].name);
+    fn insert_adopted(&mut self, key: FunctionKey, run: &RunRecord, started: Now) {
+        let accepted = run.accepted(&self.functions[key].name);
         let invocation = Invocation {
-            deadline: origin.deadline(self.now),
+            deadline: run.deadline(started),
             stage: InvocationStage::Lost,
-            queue_key: origin.run.queue_key.as_deref().map(Arc::from),
+            queue_key: run.queue_key.as_deref().map(Arc::from),
             caller_gone: true,
             has_tmp: true,
             ..Invocation::of(&accepted, key, self.next_number(), self.now)
@@ -69,11 +68,20 @@ impl Supervisor {
         self.insert_invocation(invocation);
     }
 
-    /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker. Returns the attempt.
-    pub(super) fn go_on(&mut self, worker: WorkerId, key: FunctionKey, origin: &RunOrigin) -> Run {
-        let run = origin.run;
+    /// Sets an invocation to the state of its newest attempt, which runs in an adopted worker and began `age` ago. Returns the
+    /// attempt.
+    fn go_on(
+        &mut self,
+        (worker, key): (WorkerId, FunctionKey),
+        (run, version): (&RunRecord, Version),
+        age: Duration,
+    ) -> Run {
+        let started = Now {
+            mono: self.now.mono.saturating_sub(age),
+            unix_ms: run.started_ms,
+        };
         if !self.invocations.contains_key(&run.invocation) {
-            self.insert_adopted(key, origin);
+            self.insert_adopted(key, run, started);
         }
         if let Some(invocation) = self.invocations.get_mut(&run.invocation)
             // The ledger may know a later attempt: it had begun before the end of this one was stored.
@@ -84,20 +92,16 @@ impl Supervisor {
             queue.change(invocation, InvocationStage::Running { worker });
             invocation.attempts = run.attempt;
             invocation.polls = run.poll;
-            invocation.version = Some(origin.version);
-            let started = invocation.started.get_or_insert(origin.first(self.now));
-            let deadline = origin.deadline(self.now);
+            invocation.version = Some(version);
             // The ledger has both times by the wall clock only.
-            if run.times.is_some() {
-                started.before = origin.first(self.now).before;
-                let before = std::mem::replace(&mut invocation.deadline, deadline);
-                self.timers
-                    .disarm(before.map(|before| before.at), Timer::Deadline(run.invocation));
-                self.timers
-                    .arm(deadline.map(|deadline| deadline.at), Timer::Deadline(run.invocation));
-            }
+            let first = run.first(started, self.now);
+            invocation.started.get_or_insert(first).before = first.before;
+            let timer = Timer::Deadline(run.invocation);
+            self.timers.disarm(invocation.deadline_at(), timer);
+            invocation.deadline = run.deadline(started);
+            self.timers.arm(invocation.deadline_at(), timer);
         }
-        run.run(origin.started)
+        run.run(started)
     }
 
     /// Gives an adopted call the caller that its adoption record names. The ledger may know of the call only that it has
@@ -128,11 +132,10 @@ impl Supervisor {
         } = adopted;
         let key = self.functions.find_or_add(&record.function);
         let ordered = record.run.ending.take();
-        let origin = RunOrigin::new(&record.run, record.version, self.now, age);
-        let started = origin.started;
-        let mut run = self.go_on(id, key, &origin);
+        let mut run = self.go_on((id, key), (&record.run, record.version), age);
         self.adopt_parent(&record.run, &record.function);
-        let deadline = origin.deadline(self.now).map(|deadline| deadline.at);
+        let started = run.started;
+        let deadline = record.run.deadline(started).map(|deadline| deadline.at);
         let mut phase = WorkerPhase::Busy;
         if let Some((ago, cause)) = termed {
             let at = self.now.mono.saturating_sub(ago);
@@ -255,7 +258,8 @@ impl Supervisor {
             served: record.served,
             ready: record.concurrency.is_some(),
             retiring: record.retiring,
-            ..HandlerWorker::new(pool)
+            pool,
+            ..HandlerWorker::default()
         };
         let serving = serving(record.id, record.version, record.load_key, record.rules);
         let started = Now {
@@ -279,12 +283,8 @@ impl Supervisor {
         (record, worker_age): (&MemberRecord<'_>, Duration),
         call: &CallRecord,
     ) -> Run {
-        let age = match call.run.times {
-            Some(times) => worker_age.saturating_sub(times.started_after),
-            None => Duration::from_millis(self.now.unix_ms.saturating_sub(call.run.started_ms)),
-        };
-        let origin = RunOrigin::new(&call.run, record.version, self.now, age);
-        let mut run = self.go_on(id, key, &origin);
+        let age = worker_age.saturating_sub(call.run.times.started_after);
+        let mut run = self.go_on((id, key), (&call.run, record.version), age);
         run.call = Some((call.call, call.cold));
         if let Some(ending) = &call.run.ending {
             // The grace starts anew.
@@ -293,16 +293,5 @@ impl Supervisor {
         }
         self.timers.arm(run.timeout_at, Timer::Attempt(id, run.invocation));
         run
-    }
-
-    /// Retires the workers of functions that were deleted while no fnd was running.
-    pub(super) fn retire_deleted(&mut self) {
-        let keys: Vec<_> = self.functions.keys().collect();
-        for key in keys {
-            if matches!(self.functions[key].presence, Presence::Absent) && !self.functions[key].work.running.is_empty()
-            {
-                self.retire_all(key, None);
-            }
-        }
     }
 }

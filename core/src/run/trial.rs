@@ -16,8 +16,9 @@ use super::Supervisor;
 use crate::messages::action::Action;
 use crate::messages::event::InstalledVersion;
 use crate::messages::rules::Pool;
-use crate::records::outcome::{Class, Reason};
+use crate::records::outcome::{Reason, RunState};
 use crate::run_state::function::SupervisedFunction;
+use crate::run_state::invocation::WallTime;
 use crate::run_state::releases::{CALL, Canary, ServingRelease, SpareCandidate, shares_calls};
 use crate::run_state::timers::Timer;
 use crate::run_state::{FunctionKey, to_usize};
@@ -122,10 +123,10 @@ impl Supervisor {
         candidate.failures = candidate.failures.saturating_add(1);
         let backoff = &candidate.serving.rules.retry.backoff;
         let pause = backoff.delay(candidate.failures, random).max(TRIAL_PAUSE_MIN);
-        candidate.again = (candidate.failures < TRIALS_MAX).then(|| self.now.after(pause));
+        candidate.again = (candidate.failures < TRIALS_MAX).then(|| WallTime::after(self.now, pause));
         let given_up = match candidate.again {
             Some(again) => {
-                self.timers.arm(again.mono, Timer::Trial(key));
+                self.timers.arm(again.at, Timer::Trial(key));
                 ""
             }
             None => " and is not tried again until it changes or `fndctl reload` is run",
@@ -141,7 +142,7 @@ impl Supervisor {
             return;
         };
         self.timers
-            .disarm(candidate.again.take().map(|again| again.mono), Timer::Trial(key));
+            .disarm(candidate.again.take().map(|again| again.at), Timer::Trial(key));
         // A trial that is under way goes on, and is not made a second time.
         if candidate.worker.is_none() {
             candidate.wanted = true;
@@ -155,16 +156,12 @@ impl Supervisor {
 
     /// Fails the trial of a version that can never fit the node.
     pub(super) fn refuse_trial(&mut self, key: FunctionKey) {
-        let wanted = self.functions[key]
-            .candidate
-            .as_mut()
-            .filter(|candidate| candidate.wanted);
-        let refusal = wanted.and_then(|candidate| {
-            let refusal = self.node.refusal(&candidate.serving.rules)?;
+        let candidate = self.functions[key].candidate.as_mut();
+        let Some(candidate) = candidate.filter(|candidate| candidate.wanted) else {
+            return;
+        };
+        if let Some(refusal) = self.node.refusal(&candidate.serving.rules) {
             candidate.wanted = false;
-            Some(refusal)
-        });
-        if let Some(refusal) = refusal {
             self.trial_failed(key, "started", &refusal);
         }
     }
@@ -175,7 +172,7 @@ impl Supervisor {
             return;
         };
         self.timers
-            .disarm(candidate.again.map(|again| again.mono), Timer::Trial(key));
+            .disarm(candidate.again.map(|again| again.at), Timer::Trial(key));
         if let Some(worker) = candidate.worker {
             self.retire(worker);
         }
@@ -198,7 +195,7 @@ impl Supervisor {
             self.functions[key].candidate = Some(Box::new(SpareCandidate::new(canary, Some(percent))));
             self.refuse_trial(key);
         }
-        self.retire_all(key, Some(&candidate.serving));
+        self.retire_all(key, Some(candidate.serving.version));
     }
 
     /// Returns the worker that takes the next call of a function.
@@ -247,11 +244,8 @@ impl Supervisor {
             function.error = None;
             return;
         }
-        if let Some(candidate) = function
-            .candidate
-            .as_mut()
-            .filter(|candidate| candidate.serving.version == serving.version)
-        {
+        let on_trial = function.candidate.as_mut();
+        if let Some(candidate) = on_trial.filter(|candidate| candidate.serving.version == serving.version) {
             candidate.canary = Some(percent);
             function.error.clone_from(&candidate.error);
             self.try_again(key, true);
@@ -302,8 +296,8 @@ impl Supervisor {
         let function = &mut self.functions[key];
         // `retire_all` spares the workers of a canary, so the canary is forgotten first.
         if function.canary.take().is_some() {
-            let serving = function.serving().cloned();
-            self.retire_all(key, serving.as_ref());
+            let serving = function.serving().map(|serving| serving.version);
+            self.retire_all(key, serving);
         }
     }
 
@@ -314,7 +308,7 @@ impl Supervisor {
         // The workers of the version before leave this list below, when they are retired.
         function.work.free.extend(canary.free);
         self.let_serve(key, Arc::clone(serving));
-        self.retire_all(key, Some(serving));
+        self.retire_all(key, Some(serving.version));
     }
 
     /// Returns the canary of a handler, if it needs one more worker.
@@ -332,11 +326,8 @@ impl Supervisor {
     pub(super) fn next_version(&self, key: FunctionKey) -> Option<&Arc<ServingRelease>> {
         let function = &self.functions[key];
         let is_load = || {
-            let next = function
-                .work
-                .queue
-                .first_ready()
-                .and_then(|id| self.invocations.get(&id));
+            let first = function.work.queue.first_ready();
+            let next = first.and_then(|id| self.invocations.get(&id));
             next.is_some_and(|invocation| invocation.load_key.is_some())
         };
         let fits = |canary: &&Canary| {
@@ -356,7 +347,7 @@ impl Supervisor {
             return;
         };
         canary.attempts = canary.attempts.saturating_add(1);
-        if is_fault(reason.class()) {
+        if is_fault(reason) {
             canary.failures = canary.failures.saturating_add(1);
             self.out.push(Action::CanaryFailed(function.name.clone()));
         }
@@ -374,21 +365,44 @@ impl Supervisor {
     }
 }
 
-/// Says whether an attempt that ends so speaks against its release.
-fn is_fault(class: Class) -> bool {
-    match class {
-        Class::Transient
-        | Class::Failed
-        | Class::Error
-        | Class::Timeout
-        | Class::Oom
-        | Class::Signal
-        | Class::Spawn => true,
-        Class::Success
-        | Class::ExecuteAgain
-        | Class::Interrupted
-        | Class::Cancelled
-        | Class::Deadline
-        | Class::Skipped => false,
+/// Says whether an attempt that ends so speaks against its release. A poll goes on, and a deadline is that of the invocation.
+fn is_fault(reason: Reason) -> bool {
+    reason.final_state() == RunState::Failed && !matches!(reason, Reason::ExecuteAgain | Reason::Deadline)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::outcome::Skip;
+
+    #[test]
+    fn only_an_attempt_that_failed_by_itself_is_a_fault() {
+        let faults = [
+            Reason::Transient,
+            Reason::Failed,
+            Reason::Exit(1),
+            Reason::Error,
+            Reason::Timeout,
+            Reason::Oom,
+            Reason::Signal(9),
+            Reason::Spawn,
+            Reason::Load,
+            Reason::BadAnswer,
+            Reason::ResultTooLarge,
+            Reason::Pids,
+            Reason::Input,
+        ];
+        let others = [
+            Reason::Ok,
+            Reason::ExecuteAgain,
+            Reason::Interrupted,
+            Reason::LeaseLost,
+            Reason::Cancelled,
+            Reason::Deadline,
+            Reason::Skipped(Skip::Overlap),
+        ];
+        for reason in faults.into_iter().chain(others) {
+            assert_eq!(is_fault(reason), faults.contains(&reason), "{reason}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::messages::submit::Submit;
 use crate::records::outcome::{Skip, Trigger};
 use crate::run_state::FunctionKey;
 use crate::run_state::function::Presence;
-use crate::run_state::releases::{ServingRelease, SpareCandidate};
+use crate::run_state::releases::{ServingRelease, SpareCandidate, shares_calls};
 use fnd_wire::ids::{FunctionName, InvocationId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ impl Supervisor {
         let serving = Arc::new(ServingRelease::of(installed));
         function.id = Some(serving.id);
         // Temporary files are released by the function's number, which was not known when these invocations ended.
-        for invocation in function.work.take_unreleased() {
+        let work = function.work.allocated().into_iter();
+        for invocation in work.flat_map(|work| std::mem::take(&mut work.unreleased)) {
             let function = serving.id;
             self.out.push(Action::Release { function, invocation });
         }
@@ -46,13 +47,10 @@ impl Supervisor {
             self.give_up_candidate(key);
         }
         let is_proven = self.functions[key].is_canary(serving.version);
+        let canary = self.functions[key].canary.as_ref();
         if is_proven {
             self.promote(key, &serving);
-        } else if self.functions[key]
-            .canary
-            .as_ref()
-            .is_some_and(|canary| !canary.shares_with(&serving))
-        {
+        } else if canary.is_some_and(|canary| !shares_calls(&serving.rules, &canary.serving.rules)) {
             self.end_canary(key);
         }
         let function = &mut self.functions[key];
@@ -80,7 +78,7 @@ impl Supervisor {
             self.forget_start_failures(key);
         }
         if !known {
-            self.retire_all(key, Some(&serving));
+            self.retire_all(key, Some(serving.version));
         }
         if was_service.is_some_and(|was| was != is_service(&serving)) {
             let why = "while it waited, its function became a service or stopped being one";
@@ -164,13 +162,17 @@ impl Supervisor {
     /// was not running. Otherwise the work of absent functions waits for a complete scan.
     pub(super) fn scanned(&mut self, whole: bool) {
         self.first_scan_done = true;
+        let keys: Vec<_> = self.functions.keys().collect();
         if whole {
             self.scanned = true;
-            self.retire_deleted();
+            for key in &keys {
+                if matches!(self.functions[*key].presence, Presence::Absent) {
+                    self.retire_all(*key, None);
+                }
+            }
             self.release_early(None);
         }
         self.functions.pack();
-        let keys: Vec<_> = self.functions.keys().collect();
         for key in keys {
             let function = &self.functions[key];
             if whole && matches!(function.presence, Presence::Absent) && !function.work.queue.live().is_empty() {
@@ -211,9 +213,7 @@ impl Supervisor {
             self.announce(key);
         } else if enabled && self.functions[key].is_held() {
             // A person wants it to run now. Its failures still count, as at a restart.
-            self.end_hold(key);
-            self.keep_running(key);
-            self.line_up(key);
+            self.hold_over(key);
         }
         let answer = if enabled && !self.functions[key].is_enabled() {
             let error = "its manifest says `enabled = false`, or its `nodes` name other machines".to_owned();
@@ -238,11 +238,8 @@ impl Supervisor {
 
     /// Records whether a function is over its quota. Accepted invocations go on: only what begins by itself waits.
     pub(super) fn set_full(&mut self, function: &FunctionName, why: Option<Box<str>>) {
-        let Some(key) = self
-            .functions
-            .find(function)
-            .filter(|key| self.functions[*key].full != why)
-        else {
+        let key = self.functions.find(function);
+        let Some(key) = key.filter(|key| self.functions[*key].full != why) else {
             return;
         };
         let has_room = why.is_none();

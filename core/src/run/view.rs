@@ -205,11 +205,8 @@ impl Supervisor {
     /// Says whether a live invocation of a function has an idempotency key.
     #[must_use]
     pub fn has_key(&self, name: &FunctionName, key: &IdempotencyKey) -> bool {
-        let id = self
-            .functions
-            .get(name)
-            .and_then(|function| function.work.queue.with_key(key));
-        id.is_some_and(|id| self.invocations.contains_key(&id))
+        let function = self.functions.get(name);
+        function.is_some_and(|function| function.work.queue.with_key(key).is_some())
     }
 
     /// Returns the versions of a function that run or are being started.
@@ -239,9 +236,9 @@ impl Supervisor {
             Some(InvocationStage::Storing { end, .. }) => {
                 end.as_ref().is_some_and(|end| end.reason == Reason::Cancelled)
             }
-            Some(InvocationStage::Running { worker }) => {
-                let run = self.workers.get(worker).and_then(|worker| worker.run(id));
-                run.is_some_and(|run| matches!(run.ending, Some(EndCause::Cancelled(_))))
+            Some(InvocationStage::Running { .. }) => {
+                let attempt = self.attempt_of(id);
+                attempt.is_some_and(|(_, run)| matches!(run.ending, Some(EndCause::Cancelled(_))))
             }
             _ => false,
         }
@@ -313,7 +310,7 @@ impl Supervisor {
         // Waiting invocations take the places, and the room of the group, that become free.
         let waiting = function.work.queue.waiting() + function.work.queue.storing();
         let places = to_usize(serving.rules.places());
-        let group = self.next_release(key).and_then(|release| release.group());
+        let group = self.group_of_next(key);
         let is_held = !function.is_enabled()
             || function.is_held()
             || function.full.is_some()
@@ -331,7 +328,7 @@ impl Supervisor {
     /// Returns the group of the next attempt of a function.
     #[must_use]
     pub fn next_group(&self, name: &FunctionName) -> Option<&str> {
-        self.next_release(self.functions.find(name)?)?.group()
+        self.group_of_next(self.functions.find(name)?)
     }
 
     /// Says whether no new requests are accepted any more.
@@ -404,20 +401,13 @@ impl Supervisor {
         workers.filter(is_ready).map(|worker| worker.started.unix_ms).min()
     }
 
-    fn held_up_by(&self, key: FunctionKey) -> Option<(&str, usize, usize)> {
-        let group = self.next_release(key)?.group()?;
-        let (taken, max) = self.holds_up(group, key)?;
-        Some((group, taken, max))
-    }
-
     /// Returns when the first invocation that waits begins again, or the process of a service that has ended.
     fn next_attempt_ms(&self, function: &SupervisedFunction) -> Option<u64> {
         let waiting = function.work.queue.backing_off().first();
         waiting.map(|(unix_ms, _)| *unix_ms).or_else(|| {
-            let serving = function.serving().filter(|_| function.is_enabled())?;
+            function.service().filter(|_| function.is_enabled())?;
             let hold = function.start_failures.as_ref()?.hold?;
-            let is_service = serving.rules.kind.is_service();
-            is_service.then(|| WallTime::of_instant(self.now, hold).unix_ms)
+            Some(WallTime::of_instant(self.now, hold).unix_ms)
         })
     }
 

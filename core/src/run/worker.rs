@@ -86,12 +86,7 @@ impl Supervisor {
             } else {
                 self.terminate(id);
             }
-        } else if replaces
-            && matches!(
-                worker.phase,
-                WorkerPhase::Terminating { .. } | WorkerPhase::Killed { .. }
-            )
-        {
+        } else if replaces && worker.phase.was_ended() {
             // The spawner has the first reason. If fnd is killed after the answer, the next fnd must not record it.
             self.out.push(Action::KeepReason(id));
         }
@@ -134,7 +129,7 @@ impl Supervisor {
     pub(super) fn end_attempt(&mut self, id: WorkerId, invocation: InvocationId, ending: EndCause, tells: bool) {
         let words = self.workers.get(&id).and_then(|worker| {
             let run = worker.run(invocation).filter(|_| tells)?;
-            Some(ending.words(&worker.serving.rules, run.timeout))
+            Some(ending.words(Some(&worker.serving.rules), run.timeout))
         });
         self.ask_to_end(id, invocation, ending);
         if let Some(message) = words {

@@ -9,9 +9,8 @@
 //! An absent function is not shown, unless it still runs. Its counts, the contents that have run and whether a person
 //! disabled it outlive its file, both in memory and in the ledger.
 
-use super::charge::NodeShare;
 use super::queue::QueueBooks;
-use super::releases::{Canary, ServingRelease, SpareCandidate};
+use super::releases::{Canary, Charge, ServingRelease, SpareCandidate};
 use super::to_usize;
 use crate::durations::Durations;
 use crate::messages::FunctionState;
@@ -88,7 +87,12 @@ pub(crate) struct FunctionWork {
     pub(crate) last_call: Option<Duration>,
     /// Runs of a service that were requested and not submitted yet.
     pub(crate) requested: usize,
-    pub(crate) share: NodeShare,
+    /// The part of the node's budget that the function uses while it has workers.
+    pub(crate) charged: Charge,
+    /// Whether the function is in the line for the budget.
+    pub(crate) in_line: bool,
+    /// Whether the function is in the list of those with free workers and waiting invocations.
+    pub(crate) in_calls: bool,
     /// Instant at which the rate limit is paid off.
     pub(crate) rate_paid: Duration,
 }
@@ -98,20 +102,9 @@ pub(crate) struct FunctionWork {
 pub(crate) struct LazyWork(Option<Box<FunctionWork>>);
 
 impl LazyWork {
-    /// Returns the ended invocations whose temporary files can be released now.
-    pub(crate) fn take_unreleased(&mut self) -> Vec<InvocationId> {
-        // Access through `DerefMut` would allocate the work of each function that is installed.
-        let work = self.0.as_mut();
-        work.map(|work| std::mem::take(&mut work.unreleased))
-            .unwrap_or_default()
-    }
-
-    /// Forgets how long its runs took and how many there were lately.
-    fn forget_runs(&mut self) {
-        // Access through `DerefMut` would allocate the work of a function that has none.
-        if let Some(work) = &mut self.0 {
-            (work.durations, work.rate_paid) = (Durations::default(), Duration::ZERO);
-        }
+    /// Returns the work to take something out of it; absent where nothing ever ran. Access through `DerefMut` would allocate it.
+    pub(crate) fn allocated(&mut self) -> Option<&mut FunctionWork> {
+        self.0.as_deref_mut()
     }
 }
 
@@ -194,6 +187,12 @@ impl SupervisedFunction {
         }
     }
 
+    /// Returns the version that serves, if it is a service.
+    pub(crate) fn service(&self) -> Option<&Arc<ServingRelease>> {
+        let serving = self.serving();
+        serving.filter(|serving| serving.rules.kind.is_service())
+    }
+
     /// Says whether neither its manifest nor a person disabled it.
     pub(crate) fn is_enabled(&self) -> bool {
         !self.disabled && self.serving().is_none_or(|serving| serving.rules.enabled)
@@ -233,7 +232,7 @@ impl SupervisedFunction {
         // A claim that holds a place becomes a worker, so it counts like one.
         let taken = self.work.running.len() + self.work.queue.held();
         let places = |serving: &Arc<ServingRelease>| taken < to_usize(serving.rules.max_running);
-        let waits = self.work.queue.first(may_claim).is_some();
+        let waits = self.work.queue.has_first(may_claim);
         waits && !self.is_held() && self.is_enabled() && self.serving().is_some_and(places)
     }
 
@@ -250,7 +249,9 @@ impl SupervisedFunction {
         self.full = None;
         self.last = None;
         self.start_failures = None;
-        self.work.forget_runs();
+        if let Some(work) = self.work.allocated() {
+            (work.durations, work.rate_paid) = (Durations::default(), Duration::ZERO);
+        }
     }
 }
 

@@ -10,7 +10,7 @@
 use super::FunctionKey;
 use crate::idempotency::IdempotencyKey;
 use crate::messages::submit::TakenOver;
-use crate::messages::{Now, ReplyTo, on_mono, on_wall};
+use crate::messages::{Now, ReplyTo};
 use crate::records::cause::{CallCause, Cause};
 use crate::records::outcome::{Exhausted, Reason, RunState, Trigger};
 use crate::records::{Accepted, AttemptRecord, Caller, InvocationRecord, Payload, RunResult};
@@ -88,14 +88,22 @@ pub(crate) struct WallTime {
 }
 
 impl WallTime {
+    /// Returns a time; its instant is now if it has passed.
     pub(crate) fn new(now: Now, unix_ms: u64) -> Self {
-        let at = on_mono(now, unix_ms);
+        let ahead = Duration::from_millis(unix_ms.saturating_sub(now.unix_ms));
+        let at = now.mono.saturating_add(ahead);
         Self { unix_ms, at }
     }
 
-    /// Returns the time at an instant.
+    /// Returns the time after a pause.
+    pub(crate) fn after(now: Now, pause: Duration) -> Self {
+        Self::of_instant(now, now.mono.saturating_add(pause))
+    }
+
+    /// Returns the time at an instant that is not in the past.
     pub(crate) fn of_instant(now: Now, at: Duration) -> Self {
-        let unix_ms = on_wall(now, at);
+        let ahead = u64::try_from(at.saturating_sub(now.mono).as_millis()).unwrap_or(u64::MAX);
+        let unix_ms = now.unix_ms.saturating_add(ahead);
         Self { unix_ms, at }
     }
 }
@@ -275,15 +283,10 @@ impl Invocation {
         }
     }
 
-    /// Says whether it holds a place in the node's budget while its claim is being stored.
-    pub(crate) fn holds_place(&self) -> bool {
-        matches!(self.stage, InvocationStage::Claiming { holds: true, .. })
-    }
-
     /// Returns the group in which it holds a place while its claim is being stored.
-    pub(crate) fn claim_group(&self) -> Option<Arc<str>> {
+    pub(crate) fn claim_group(&self) -> Option<&str> {
         match &self.stage {
-            InvocationStage::Claiming { group, .. } => group.clone(),
+            InvocationStage::Claiming { group, .. } => group.as_deref(),
             _ => None,
         }
     }

@@ -5,21 +5,19 @@
 //!
 //! Files:
 //! - `changes`: reports the changes of a function before its status
-//! - `charge`: what a function takes of the node's budget
 //! - `failure_message`: messages of failures, with the key of the manifest that helps
 //! - `function`: the state of one function
 //! - `functions`: all functions, and their numbers
 //! - `invocation`: one accepted request, until its record
 //! - `lanes`: invocations with one value of a key
 //! - `queue`: the books of a function's waiting work
-//! - `releases`: the release that serves, the one on trial, a canary
+//! - `releases`: the release that serves, the one on trial, a canary; what they take of the node's budget
 //! - `run_record`: attempts and releases of an earlier fnd, from adoption records
 //! - `timers`: all timers, and the next deadline
 //! - `verdict`: reason and message of an end
 //! - `worker`: one process tree and the attempts in it
 
 pub(crate) mod changes;
-pub(crate) mod charge;
 pub(crate) mod failure_message;
 pub(crate) mod function;
 pub(crate) mod functions;

@@ -24,15 +24,6 @@ use fnd_wire::ids::InvocationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// State of the invocation at the head of the queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum First {
-    /// The invocation may begin.
-    Ready,
-    /// The invocation must be claimed first.
-    Unclaimed,
-}
-
 /// The books of one function.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueBooks {
@@ -240,23 +231,23 @@ impl QueueBooks {
 
     /// Removes the first of all waiting invocations, claimed or not; used for one that will not run.
     pub(crate) fn take_first(&mut self) -> Option<InvocationId> {
-        match self.first(true)? {
-            First::Ready => self.take_ready(),
-            First::Unclaimed => self.take_unclaimed(),
+        match self.is_first_unclaimed() {
+            true => self.take_unclaimed(),
+            false => self.take_ready(),
         }
     }
 
-    /// Returns the state of the first of all waiting invocations. Unclaimed ones count only if `may_claim` is set.
-    pub(crate) fn first(&self, may_claim: bool) -> Option<First> {
+    /// Says whether an invocation waits that may begin, or may be claimed if `may_claim` is set.
+    pub(crate) fn has_first(&self, may_claim: bool) -> bool {
+        !self.ready.is_empty() || (may_claim && !self.unclaimed.is_empty())
+    }
+
+    /// Says whether the first of all waiting invocations must be claimed.
+    pub(crate) fn is_first_unclaimed(&self) -> bool {
         let ready = self.ready.first_key_value().map(|(place, _)| place);
         let unclaimed = self.unclaimed.first_key_value().map(|(place, _)| place);
         // Both books have the same order, so the smaller place comes first.
-        match (ready, unclaimed.filter(|_| may_claim)) {
-            (None, None) => None,
-            (Some(ready), Some(unclaimed)) if unclaimed < ready => Some(First::Unclaimed),
-            (Some(_), _) => Some(First::Ready),
-            (None, Some(_)) => Some(First::Unclaimed),
-        }
+        unclaimed.is_some_and(|unclaimed| ready.is_none_or(|ready| unclaimed < ready))
     }
 
     /// Returns how many invocations wait to be claimed, are being claimed, may begin, or wait for another one of their
@@ -279,11 +270,6 @@ impl QueueBooks {
             .chain(self.unclaimed.values())
             .chain(held_back)
             .copied()
-    }
-
-    /// Says whether an invocation must be claimed.
-    pub(crate) fn has_unclaimed(&self) -> bool {
-        !self.unclaimed.is_empty()
     }
 
     /// Returns the first invocation that must be claimed.

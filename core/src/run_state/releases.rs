@@ -1,6 +1,7 @@
-//! Releases of a function: the one that serves, the one on trial, and a canary with its share of the calls.
+//! Releases of a function: the one that serves, the one on trial, and a canary with its share of the calls; and what they take of the
+//! budget of the node.
 
-use crate::messages::Now;
+use super::invocation::WallTime;
 use crate::messages::event::InstalledVersion;
 use crate::messages::rules::{FunctionKind, Rules};
 use fnd_wire::ids::{FunctionId, InvocationId, Version, WorkerId};
@@ -50,7 +51,7 @@ pub(crate) struct SpareCandidate {
     /// A canary that came while the version that serves was being renewed; it is tried afterwards.
     pub(crate) behind: Option<(Arc<ServingRelease>, u32)>,
     /// When the next trial starts: the cause (a missing package, a file that is not there yet) may be gone by then.
-    pub(crate) again: Option<Now>,
+    pub(crate) again: Option<WallTime>,
 }
 
 impl SpareCandidate {
@@ -114,11 +115,6 @@ impl Canary {
         }
     }
 
-    /// Says whether it can go on beside another version that serves.
-    pub(crate) fn shares_with(&self, serving: &ServingRelease) -> bool {
-        shares_calls(&serving.rules, &self.serving.rules)
-    }
-
     /// Says whether the next call is for it.
     pub(crate) fn is_due(&self) -> bool {
         self.owed + self.percent >= CALL
@@ -149,4 +145,28 @@ pub(crate) fn shares_calls(old: &Rules, new: &Rules) -> bool {
         _ => false,
     };
     same && new.enabled
+}
+
+/// Memory and CPU that a function takes of the node's budget, for all its workers together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub(crate) memory: u64,
+    pub(crate) cpu_milli: u64,
+}
+
+impl Charge {
+    pub(crate) fn of(rules: &Rules) -> Self {
+        Self {
+            memory: rules.memory,
+            // Without a quota the function has only a weight on the CPU that others leave, which cannot be counted.
+            cpu_milli: rules.cpu_milli.map_or(0, u64::from),
+        }
+    }
+
+    pub(crate) fn both(self, with: impl Fn(u64, u64) -> u64, other: Self) -> Self {
+        Self {
+            memory: with(self.memory, other.memory),
+            cpu_milli: with(self.cpu_milli, other.cpu_milli),
+        }
+    }
 }

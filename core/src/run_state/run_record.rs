@@ -6,7 +6,6 @@ use super::worker::{Run, Worker};
 use crate::messages::Now;
 use crate::messages::adoption_records::{RunRecord, Times};
 use crate::messages::end_cause::{CANCELLED_BEFORE, EndCause};
-use crate::messages::on_mono;
 use crate::messages::rules::Rules;
 use crate::records::cause::Cause;
 use crate::records::outcome::Trigger;
@@ -35,11 +34,11 @@ impl RunRecord {
             started_ms: run.started.unix_ms,
             timeout: run.timeout,
             deadline_ms: invocation.deadline.map(|deadline| deadline.unix_ms),
-            times: Some(Times {
+            times: Times {
                 started_after: at.saturating_sub(worker.started.mono),
                 since_first: first.map_or(Duration::ZERO, |started| started.elapsed(at)),
                 deadline_in: invocation.deadline.map(|deadline| deadline.at.saturating_sub(at)),
-            }),
+            },
             cgi: invocation.payload.is_cgi(),
             called: invocation.called().cloned(),
             queue_key: invocation.queue_key.as_deref().map(str::to_owned),
@@ -74,53 +73,22 @@ impl RunRecord {
             call: None,
         }
     }
-}
 
-/// An attempt of an earlier fnd, by the clock of this one.
-pub(crate) struct RunOrigin<'a> {
-    pub(crate) run: &'a RunRecord,
-    pub(crate) version: Version,
-    /// When this attempt began.
-    pub(crate) started: Now,
-}
-
-impl<'a> RunOrigin<'a> {
-    /// Returns the attempt of a record that began so long ago.
-    pub(crate) fn new(run: &'a RunRecord, version: Version, now: Now, age: Duration) -> Self {
-        let started = Now {
-            mono: now.mono.saturating_sub(age),
-            unix_ms: run.started_ms,
-        };
-        Self { run, version, started }
-    }
-
-    /// Returns when the first attempt began. The wall clock is used only where the record has nothing else.
-    pub(crate) fn first(&self, now: Now) -> Started {
-        let by_wall = || Duration::from_millis(now.unix_ms.saturating_sub(self.run.first_ms));
-        let since = |times: Times| {
-            now.mono
-                .saturating_sub(self.started.mono)
-                .saturating_add(times.since_first)
-        };
+    /// Returns when the first attempt began, where this one has begun at `started`.
+    pub(crate) fn first(&self, started: Now, now: Now) -> Started {
+        let age = now.mono.saturating_sub(started.mono);
         Started {
-            unix_ms: self.run.first_ms,
+            unix_ms: self.first_ms,
             at: now.mono,
-            before: self.run.times.map_or_else(by_wall, since),
+            before: age.saturating_add(self.times.since_first),
         }
     }
 
-    /// Returns when the whole invocation ends.
-    pub(crate) fn deadline(&self, now: Now) -> Option<Deadline> {
-        let unix_ms = self.run.deadline_ms?;
-        let remaining = self.run.times.and_then(|times| times.deadline_in);
-        // The wall clock may have been set since. It counts only for a record of an older fnd, which has nothing else.
-        let at = remaining.map_or_else(
-            || on_mono(now, unix_ms),
-            |remaining| self.started.mono.saturating_add(remaining),
-        );
+    /// Returns when the whole invocation ends. The wall clock may have been set since, so it does not count.
+    pub(crate) fn deadline(&self, started: Now) -> Option<Deadline> {
         Some(Deadline {
-            at,
-            unix_ms,
+            at: started.mono.saturating_add(self.times.deadline_in?),
+            unix_ms: self.deadline_ms?,
             of_caller: false,
         })
     }

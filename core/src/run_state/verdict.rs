@@ -1,7 +1,7 @@
 //! How an attempt ended: its reason and its message, from the end of its worker or from an answer.
 
 use super::failure_message;
-use super::worker::{Run, Worker, WorkerPhase};
+use super::worker::{Run, Worker};
 use crate::messages::event::{Answered, Exited, TooLarge};
 use crate::messages::rules::{FunctionKind, Rules};
 use crate::records::outcome::Reason;
@@ -28,14 +28,6 @@ pub(crate) struct AttemptVerdict {
     pub(crate) result: Option<RunResult>,
     /// How long ago the attempt ended and how long it had run, where fnd heard of the end late.
     pub(crate) late: Option<(Duration, Duration)>,
-}
-
-/// Returns whether fnd ended a worker, so that its exit says nothing.
-fn was_ended(worker: &Worker) -> bool {
-    matches!(
-        worker.phase,
-        WorkerPhase::Terminating { .. } | WorkerPhase::Killed { .. }
-    )
 }
 
 impl AttemptVerdict {
@@ -101,7 +93,7 @@ impl AttemptVerdict {
     pub(crate) fn of_call(worker: &Worker, run: &Run, exited: &Exited) -> Self {
         let rules = &worker.serving.rules;
         let broken = worker.member().and_then(|member| member.broken.as_ref());
-        let ended_by_fnd = was_ended(worker);
+        let ended_by_fnd = worker.phase.was_ended();
         let (reason, message) = match (run.ended_by_fnd(rules), broken) {
             (Some(ended), _) => ended,
             // The kernel's counter comes first: a worker that is killed for memory closes its connection, too.
@@ -128,12 +120,8 @@ impl AttemptVerdict {
     /// Returns why a worker's code could not be loaded.
     pub(crate) fn of_load(worker: &Worker, exited: &Exited) -> String {
         let member = worker.member();
-        let broken = || {
-            member?
-                .broken
-                .as_ref()
-                .filter(|_| was_ended(worker) && exited.oom_kills == 0)
-        };
+        let ended_by_fnd = worker.phase.was_ended() && exited.oom_kills == 0;
+        let broken = || member?.broken.as_ref().filter(|_| ended_by_fnd);
         match member.and_then(|member| member.load_error.as_ref()).or_else(broken) {
             Some(error) => failure_message::bounded(error.clone()),
             None => match judge(&worker.serving.rules, false, exited) {

@@ -95,7 +95,7 @@ impl Run {
     /// Returns reason and message of its end, if fnd ends it.
     pub(crate) fn ended_by_fnd(&self, rules: &Rules) -> Option<(Reason, String)> {
         let ending = self.ending.as_ref()?;
-        Some((ending.reason(), ending.words(rules, self.timeout)))
+        Some((ending.reason(), ending.words(Some(rules), self.timeout)))
     }
 
     /// Returns how long ago the attempt ended, and how long it had run, if it ended at this instant.
@@ -131,9 +131,19 @@ impl WorkerPhase {
         matches!(self, Self::Loading { .. } | Self::Idle { .. } | Self::Busy)
     }
 
+    /// Says whether its process was told to end, and has got no SIGKILL.
+    pub(crate) fn is_stopping(self) -> bool {
+        matches!(self, Self::Leaving { .. } | Self::Terminating { .. })
+    }
+
     /// Says whether it has a process that has got no SIGKILL.
     pub(crate) fn can_be_killed(self) -> bool {
-        self.goes_on() || matches!(self, Self::Leaving { .. } | Self::Terminating { .. })
+        self.goes_on() || self.is_stopping()
+    }
+
+    /// Says whether fnd ended it, so that its exit says nothing.
+    pub(crate) fn was_ended(self) -> bool {
+        matches!(self, Self::Terminating { .. } | Self::Killed { .. })
     }
 
     /// Returns when the phase's time is over; absent for a phase without a timer.
@@ -205,8 +215,8 @@ impl Worker {
     }
 }
 
-/// State of a handler's worker that other workers do not have.
-#[derive(Debug)]
+/// State of a handler's worker that other workers do not have. By default its code is not loaded.
+#[derive(Debug, Default)]
 pub(crate) struct HandlerWorker {
     /// The rules of the worker's version.
     pub(crate) pool: Pool,
@@ -217,7 +227,7 @@ pub(crate) struct HandlerWorker {
     /// Cancelled calls whose end is recorded, although their code may still run. Such a worker is retired.
     pub(crate) dropped: Vec<u64>,
     /// When the worker last answered a call.
-    pub(crate) answered_at: Option<std::time::Duration>,
+    pub(crate) answered_at: Option<Duration>,
     /// Number of calls served.
     pub(crate) served: u32,
     /// Whether the worker's code is loaded.
@@ -230,23 +240,4 @@ pub(crate) struct HandlerWorker {
     pub(crate) load_error: Option<String>,
     /// Why the worker's answers are not trusted any more.
     pub(crate) broken: Option<String>,
-}
-
-impl HandlerWorker {
-    /// Returns the state of a worker whose code is not loaded.
-    pub(crate) fn new(pool: Pool) -> Self {
-        Self {
-            pool,
-            concurrency: 1,
-            cancels: false,
-            dropped: Vec::new(),
-            answered_at: None,
-            served: 0,
-            ready: false,
-            cold: false,
-            retiring: false,
-            load_error: None,
-            broken: None,
-        }
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::common::candidates;
 use crate::common::filter::RunFilter;
-use crate::common::tables::{bad_if, widening};
+use crate::common::tables::{bad_if, page, widening};
 use crate::context::{Context, Parameters, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Output, TextTable};
@@ -80,11 +80,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         note(context, ("user", args.by.as_deref()), "of").await?;
     }
     context.made(&list, |out| {
-        out.table(&table(out, &list.entries, now))?;
-        if let Some(next) = &list.next {
-            out.progress(&format!("for older ones: --after {next}"));
-        }
-        Ok(())
+        page(out, &table(out, &list.entries, now), list.next.as_deref())
     })
 }
 

@@ -4,10 +4,9 @@
 use crate::common::failed_or_denied;
 use crate::common::reread::{Use, configuration, reread, used_by};
 use crate::common::tables::{bad_if, toned};
-use crate::common::write;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::secrets::{users, values};
+use crate::secrets::{checked, users, values, write};
 use clap::Subcommand;
 use fnd_wire::trust::is_secret;
 use serde::Serialize;
@@ -98,13 +97,13 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     match what {
         BindingVerb::List => list(context, &all).await,
         BindingVerb::New { name, entries, force } => {
-            let dir = checked(&all, &name)?;
+            let dir = checked(&all, "service binding", &name)?;
             let entries = entries.iter().map(|entry| read(entry)).collect::<Result<Vec<_>, _>>()?;
             store(&all, &dir, &entries, force)?;
             report(context, &name, &dir, "is stored").await
         }
         BindingVerb::Rm { name } => {
-            let dir = checked(&all, &name)?;
+            let dir = checked(&all, "service binding", &name)?;
             fs::remove_dir_all(&dir).map_err(|error| match error.kind() {
                 io::ErrorKind::NotFound => {
                     CommandFailure::new(Exit::NoSuchThing, format!("there is no service binding `{name}`"))
@@ -114,14 +113,6 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
             report(context, &name, &dir, "is removed").await
         }
     }
-}
-
-fn checked(all: &Path, name: &str) -> Result<PathBuf, CommandFailure> {
-    if is_secret(name) {
-        return Ok(all.join(name));
-    }
-    let help = "a name has 1 to 64 letters, digits, `.`, `_` and `-`, and does not begin with a dot";
-    Err(CommandFailure::usage(format!("a service binding can't have the name `{name}`")).help(help))
 }
 
 /// Reads an entry from an argument, or from where the argument says.

@@ -53,7 +53,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     }
     let mut done = Vec::new();
     for id in ids {
-        match context.client.post(&format!("{}/cancel", invocation_path(&id))).await {
+        let reply = context.client.post(&format!("{}/cancel", invocation_path(&id))).await;
+        match reply.map_err(CommandFailure::from) {
             Ok(reply) => {
                 // It is done, and the other runs must not stay because one answer cannot be read.
                 let state = parse::<Changed>(&reply.body).map(|changed| changed.state);

@@ -9,8 +9,9 @@ use crate::output::Format;
 use fnd_manifest::check::{CheckedFiles as _, Disk};
 use fnd_manifest::regular_file;
 use fnd_wire::archive;
+use serde_json::json;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Most files of an archive that are listed.
 const NAMES_MAX: usize = 50;
@@ -43,40 +44,66 @@ async fn of_release(context: &Context, function: &str, denied: CommandFailure) -
     };
     let out = &context.out;
     match out.format {
-        Format::Name => files.iter().try_for_each(|(path, _)| out.line(path))?,
-        Format::Raw => out.raw(code(&files).as_bytes())?,
-        Format::Json | Format::Yaml => {
-            let list = files
-                .iter()
-                .map(|(path, text)| serde_json::json!({"path": path, "text": text}));
-            let document = serde_json::json!({"function": function, "files": list.collect::<Vec<_>>()});
-            context.made(&document, |_| Ok(()))?;
+        Format::Name => out.lines(files.iter().map(|file| &file.path))?,
+        Format::Raw => out.raw(code(&files))?,
+        Format::Json | Format::Yaml | Format::Table | Format::Wide => return print(context, function, &files),
+    }
+    Ok(Exit::Fine)
+}
+
+/// A file of a function.
+struct CatFile {
+    path: String,
+    bytes: Vec<u8>,
+    /// The format of the archive that it is.
+    archive: Option<archive::Format>,
+}
+
+/// Prints files: all in one document, or each below its path.
+fn print(context: &Context, function: &str, files: &[CatFile]) -> Result<Exit, CommandFailure> {
+    let out = &context.out;
+    // An archive is no text, so the names of its files stand for it.
+    let names = |file: &CatFile| file.archive.map(|format| names_in(&file.path, format));
+    // A copy of all texts is made only for a document: files may be large, and the copy of one that is no text is larger.
+    if out.format.is_document() {
+        let member = |file: &CatFile| {
+            let text = || String::from_utf8_lossy(&file.bytes).into_owned();
+            json!({"path": file.path, "text": names(file).unwrap_or_else(text)})
+        };
+        let document = json!({"function": function, "files": files.iter().map(member).collect::<Vec<_>>()});
+        return context.made(&document, |_| Ok(()));
+    }
+    for (number, file) in files.iter().enumerate() {
+        if number > 0 {
+            out.line("")?;
         }
-        Format::Table | Format::Wide => {
-            for (number, (path, text)) in files.iter().enumerate() {
-                if number > 0 {
-                    out.line("")?;
-                }
-                out.heading(&format!("# {path}"))?;
-                show(context, text.as_bytes())?;
-            }
+        out.heading(&format!("# {}", file.path))?;
+        match names(file) {
+            Some(names) => out.line(&names)?,
+            None => show(context, &file.bytes)?,
         }
     }
     Ok(Exit::Fine)
 }
 
-/// Returns path and text of each file of the release that serves; nothing if the caller may not read it, or a file is no text.
-async fn kept(context: &Context, function: &str) -> Option<Vec<(String, String)>> {
+/// Returns the files of the release that serves; nothing if the caller may not read it, or a file is no text.
+async fn kept(context: &Context, function: &str) -> Option<Vec<CatFile>> {
     let version = context.detail(function).await.ok()?.status.version?;
     let release = releases::files(context, function, &version.hex()).await.ok()?;
+    let file = |path: String, text: String| CatFile {
+        path,
+        bytes: text.into_bytes(),
+        archive: None,
+    };
     let files = release.files.into_iter();
-    files.map(|file| Some((file.path, file.text?))).collect()
+    files.map(|kept| Some(file(kept.path, kept.text?))).collect()
 }
 
 /// Returns the manifest in directory form, as for files on the disk; otherwise the code.
-fn code(files: &[(String, String)]) -> &str {
-    let manifest = files.iter().find(|(path, _)| path == "function.toml");
-    manifest.or(files.first()).map_or("", |(_, text)| text)
+fn code(files: &[CatFile]) -> &[u8] {
+    let manifest = files.iter().find(|file| file.path == "function.toml");
+    let code = manifest.or(files.first());
+    code.map(|file| file.bytes.as_slice()).unwrap_or_default()
 }
 
 async fn of_files(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
@@ -86,44 +113,26 @@ async fn of_files(context: &Context, args: &Args) -> Result<Exit, CommandFailure
     let out = &context.out;
     // Names are printed before the files are read, since the caller may not be allowed to read them.
     if out.format == Format::Name {
-        let mut names = paths.iter().map(|path| path.display().to_string());
-        return names.try_for_each(|name| out.line(&name)).map(|()| Exit::Fine);
+        out.lines(paths.iter().map(|path| path.display().to_string()))?;
+        return Ok(Exit::Fine);
     }
+    // Only the code is printed in raw form: of several files, a reader could not tell where one ends.
+    let code = paths
+        .iter()
+        .position(|path| !source.is_directory || *path == source.manifest);
     let mut files = Vec::new();
     for path in paths {
-        let bytes = regular_file::read(&path).map_err(|error| failed(&path, &error))?;
-        files.push((path, bytes));
+        files.push(CatFile {
+            bytes: regular_file::read(&path).map_err(|error| failed(&path, &error))?,
+            archive: source.archive().filter(|_| path == source.path),
+            path: path.display().to_string(),
+        });
     }
-    // An archive is no text, so the names of its files stand for it.
-    let archive = |path: &PathBuf| source.archive().filter(|_| *path == source.path);
-    match out.format {
-        Format::Raw => {
-            // Only the code is printed: of several files, a reader could not tell where one ends.
-            let is_code = |path: &PathBuf| !source.is_directory || *path == source.manifest;
-            let code = files.iter().find(|(path, _)| is_code(path));
-            out.raw(code.map(|(_, bytes)| bytes.as_slice()).unwrap_or_default())?;
-        }
-        Format::Json | Format::Yaml => {
-            let list = files.iter().map(|(path, bytes)| {
-                let text = || String::from_utf8_lossy(bytes).into_owned();
-                let text = archive(path).map_or_else(text, |format| listed(path, format));
-                serde_json::json!({"path": path.display().to_string(), "text": text})
-            });
-            let document = serde_json::json!({"function": args.function, "files": list.collect::<Vec<_>>()});
-            context.made(&document, |_| Ok(()))?;
-        }
-        Format::Table | Format::Wide | Format::Name => {
-            for (number, (path, bytes)) in files.iter().enumerate() {
-                if number > 0 {
-                    out.line("")?;
-                }
-                out.heading(&format!("# {}", path.display()))?;
-                match archive(path) {
-                    Some(format) => out.line(&listed(path, format))?,
-                    None => show(context, bytes)?,
-                }
-            }
-        }
+    if out.format == Format::Raw {
+        let code = code.and_then(|at| files.get(at));
+        out.raw(code.map(|file| file.bytes.as_slice()).unwrap_or_default())?;
+    } else {
+        print(context, &args.function, &files)?;
     }
     if let Some(newer) = &source.detail.more.newer {
         let why = newer.error.as_deref().unwrap_or("its first trial has not ended");
@@ -133,8 +142,8 @@ async fn of_files(context: &Context, args: &Args) -> Result<Exit, CommandFailure
 }
 
 /// Says what is in an archive.
-fn listed(path: &Path, format: archive::Format) -> String {
-    match Disk.unpack(&path.display().to_string(), format) {
+fn names_in(path: &str, format: archive::Format) -> String {
+    match Disk.unpack(path, format) {
         Ok(files) => {
             let names = files.iter().map(|file| file.path.as_str());
             // One name more than is shown tells whether names are left out.
@@ -163,18 +172,22 @@ fn show(context: &Context, bytes: &[u8]) -> Result<(), CommandFailure> {
 
 #[cfg(test)]
 mod tests {
-    use super::code;
+    use super::{CatFile, code};
 
     #[test]
     fn the_code_of_a_release_is_that_of_its_files() {
-        let file = |path: &str| (path.to_owned(), format!("text of {path}"));
+        let file = |path: &str| CatFile {
+            path: path.to_owned(),
+            bytes: format!("text of {path}").into_bytes(),
+            archive: None,
+        };
         for (paths, expected) in [
             (vec!["hk.sh", "/var/lib/fnd/functions/web/hk.toml"], "text of hk.sh"),
             (vec!["a.py", "function.toml"], "text of function.toml"),
             (vec![], ""),
         ] {
             let files: Vec<_> = paths.into_iter().map(file).collect();
-            assert_eq!(code(&files), expected);
+            assert_eq!(code(&files), expected.as_bytes());
         }
     }
 }

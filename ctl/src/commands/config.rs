@@ -15,6 +15,6 @@ pub(crate) struct Args {}
 pub(crate) async fn run(context: &Context, Args {}: Args) -> Result<Exit, CommandFailure> {
     let reply = context.client.get("/v1/config").await?;
     context.out.answer(&reply.body, |config: &Value, out| {
-        flat(config).iter().try_for_each(|line| out.line(&escape(line, false)))
+        out.lines(flat(config).iter().map(|line| escape(line, false)))
     })
 }

@@ -5,7 +5,7 @@ use crate::common::candidates;
 use crate::common::filter::{Filter, RunFilter};
 use crate::common::results::queued;
 use crate::common::runs::{end_of_id, only};
-use crate::common::tables::{plain, widening};
+use crate::common::tables::{page, plain, widening};
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::hosts::{HostRows, older};
@@ -129,11 +129,7 @@ async fn list(context: &Context, filter: &Filter) -> Result<Exit, CommandFailure
     let now = Timestamp::now();
     let found = find(context, filter, now).await?;
     context.made(&found, |out| {
-        out.table(&table(out, &found.dead_letters, now))?;
-        if let Some(next) = &found.next {
-            out.progress(&format!("for older ones: --after {next}"));
-        }
-        Ok(())
+        page(out, &table(out, &found.dead_letters, now), found.next.as_deref())
     })
 }
 
@@ -230,8 +226,7 @@ fn one(shown: &ShownDeadLetter, out: &Output) -> Result<(), CommandFailure> {
         return Ok(());
     }
     out.line("")?;
-    let mut lines = shown.output.iter();
-    lines.try_for_each(|line| out.line(&escape(&line.text, false)))
+    out.lines(shown.output.iter().map(|line| escape(&line.text, false)))
 }
 
 fn letter_path(id: &str) -> String {
@@ -365,7 +360,7 @@ async fn redrive_one(context: &Context, id: &str) -> Result<String, CommandFailu
     let path = format!("{}/redrive", letter_path(id));
     let mut waited = 0;
     loop {
-        match context.client.post(&path).await {
+        match context.client.post(&path).await.map_err(CommandFailure::from) {
             Ok(reply) => return queued(&reply.body),
             Err(failure) if failure.exit == Exit::Busy && waited < PATIENCE => {
                 waited += 1;

@@ -5,7 +5,7 @@ use crate::common::working::while_working;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::parse;
-use crate::text::span;
+use crate::text::optional_span;
 use fnd_core::api::{Changed, NodeStatus};
 use fnd_wire::units::{counted, print_duration};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if args.cancel {
         return print(context, &context.delete("/v1/drain").await?);
     }
-    let asked = args.wait.as_deref().map(|wait| span("--wait", wait)).transpose()?;
+    let asked = optional_span("--wait", args.wait.as_deref())?;
     // If this question fails, the drain goes on, and only its progress is not shown.
     let about = async || remaining(context).await.unwrap_or_default();
     let reply = while_working(context, wait(context, asked), about).await?;

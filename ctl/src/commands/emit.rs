@@ -3,6 +3,7 @@
 
 use crate::client::{Reply, request};
 use crate::common::payload::PayloadArgument;
+use crate::common::random;
 use crate::common::tables::table;
 use crate::context::{Context, Parameters};
 use crate::exit::{CommandFailure, Exit};
@@ -11,7 +12,6 @@ use fnd_core::api::{EventAccepted, PublishedMessage};
 use hyper::Method;
 use hyper::body::Bytes;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use rustix::rand::{GetRandomFlags, getrandom};
 
 /// Source of an event if the command line names none.
 const SOURCE: &str = "fndctl";
@@ -72,7 +72,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let kind = args.kind.clone().unwrap_or_default();
     let id = match &args.id {
         Some(id) => id.clone(),
-        None => fresh_id()?,
+        None => random::hex()?,
     };
     // Attributes are headers (CloudEvents' binary content mode), so the data is sent as it is.
     let header = |(name, value): (&str, &str)| {
@@ -134,7 +134,8 @@ async fn send(
         }
         None => Bytes::new(),
     };
-    context.client.send(request(Method::POST, path, &headers, body)?).await
+    let request = request(Method::POST, path, &headers, body)?;
+    Ok(context.client.send(request).await?)
 }
 
 /// Publishes a message to a subject.
@@ -159,12 +160,4 @@ fn stored_table(stored: (u64, &str), (title, what): (&'static str, &str)) -> Tex
     table(["SEQUENCE", "STREAM", title], [stored], |(sequence, stream)| {
         [sequence.to_string(), stream.to_owned(), what.to_owned()]
     })
-}
-
-/// Returns an id that no other event has.
-fn fresh_id() -> Result<String, CommandFailure> {
-    let mut bytes = [0; 16];
-    getrandom(&mut bytes[..], GetRandomFlags::empty())
-        .map_err(|errno| CommandFailure::failed(format!("failed to get random bytes: {errno}")))?;
-    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

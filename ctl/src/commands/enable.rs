@@ -23,7 +23,7 @@ pub(crate) async fn run(context: &Context, args: Args, verb: &str) -> Result<Exi
     let (mut done, mut failed) = (Vec::new(), None);
     for function in expand(context, &args.functions).await? {
         let path = format!("{}/{verb}", function_path(&function)?);
-        let reply = match context.client.post(&path).await {
+        let reply = match context.client.post(&path).await.map_err(CommandFailure::from) {
             Ok(reply) => reply,
             // The others are still to be changed, as the person wants it of all.
             Err(failure) if args.functions != [function.as_str()] => {

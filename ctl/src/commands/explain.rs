@@ -123,8 +123,8 @@ fn list(context: &Context) -> Result<Exit, CommandFailure> {
         .each_ref()
         .map(|(kind, words)| json!({"kind": kind, "words": words}));
     context.made(&documents, |out| {
-        let mut groups = groups.iter();
-        groups.try_for_each(|(kind, words)| out.line(&format!("{kind}: {}\n", words.join(" "))))
+        let groups = groups.iter();
+        out.lines(groups.map(|(kind, words)| format!("{kind}: {}\n", words.join(" "))))
     })
 }
 

@@ -4,6 +4,7 @@ use crate::common::candidates;
 use crate::common::filter::{Filter, RunFilter};
 use crate::common::run_record;
 use crate::common::runs::{find, newest, run_of_word};
+use crate::common::tables::{page, widening};
 use crate::context::{Context, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::hosts::{HostRows, older};
@@ -68,10 +69,9 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     };
     if let Some(id) = run {
         let reply = context.client.get(&invocation_path(&id)).await?;
-        context.out.document(&reply.body, |view: &InvocationView, out| {
+        return context.out.answer(&reply.body, |view: &InvocationView, out| {
             run_record::print(out, view, now)
-        })?;
-        return Ok(Exit::Fine);
+        });
     }
     let mut wanted = RunFilter::new(&args.filter, now)?;
     let mut list = InvocationList {
@@ -96,14 +96,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if let Some(key) = args.sort {
         sort(&mut list.invocations, key);
     }
-    let body = serde_json::to_vec(&list).unwrap_or_default(); // as it was read
-    context.out.answer(&body, |list: &InvocationList, out| {
-        out.table(&table(out, &list.invocations, now))?;
-        if let Some(next) = &list.next {
-            // The cursor goes to standard error: standard output has the runs, and nothing else.
-            out.progress(&format!("for older ones: --after {next}"));
-        }
-        Ok(())
+    context.made(&list, |out| {
+        page(out, &table(out, &list.invocations, now), list.next.as_deref())
     })
 }
 
@@ -161,44 +155,33 @@ fn sort(runs: &mut [InvocationView], key: RunOrder) {
 
 /// Returns the table of invocations. The ends of their ids are enough for people.
 fn table(out: &Output, invocations: &[InvocationView], now: Timestamp) -> TextTable {
-    let wide = out.format == Format::Wide;
     let instant = |text: &Option<String>| text.as_deref().map(|text| out.instant(text)).unwrap_or_default();
-    let mut header = vec!["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED", "DURATION"];
-    if wide {
-        header.extend(["TRIGGER", "ATTEMPTS", "POLLS", "STARTED", "ENDED", "NEXT", "MESSAGE"]);
-    }
-    let mut table = TextTable::new(&header);
-    for view in invocations {
-        let mut cells = vec![
-            if out.format == Format::Table {
-                short(view.id)
-            } else {
-                view.id.to_string()
-            },
+    let heads: (&[_], &[_]) = (
+        &["ID", "FUNCTION", "STATE", "REASON", "ACCEPTED", "DURATION"],
+        &["TRIGGER", "ATTEMPTS", "POLLS", "STARTED", "ENDED", "NEXT", "MESSAGE"],
+    );
+    widening(out, heads, invocations, tone, |view| {
+        let is_short = out.format == Format::Table;
+        vec![
+            if is_short { short(view.id) } else { view.id.to_string() },
             view.function.to_string(),
             view.state.as_str().to_owned(),
             view.reason.map(|reason| reason.to_string()).unwrap_or_default(),
             distance(Some(&view.accepted_at), now),
             between(view.started_at.as_deref(), view.ended_at.as_deref(), now),
-        ];
-        if wide {
-            cells.extend([
-                view.trigger.as_str().to_owned(),
-                view.attempts.to_string(),
-                view.polls.to_string(),
-                instant(&view.started_at),
-                instant(&view.ended_at),
-                distance(view.next_attempt_at.as_deref(), now),
-                view.message.clone(),
-            ]);
-        }
-        table.row(tone(view.state), cells);
-    }
-    table
+            view.trigger.as_str().to_owned(),
+            view.attempts.to_string(),
+            view.polls.to_string(),
+            instant(&view.started_at),
+            instant(&view.ended_at),
+            distance(view.next_attempt_at.as_deref(), now),
+            view.message.clone(),
+        ]
+    })
 }
 
-fn tone(state: RunState) -> Tone {
-    match state {
+fn tone(view: &InvocationView) -> Tone {
+    match view.state {
         RunState::Failed | RunState::Interrupted => Tone::Bad,
         RunState::Cancelled | RunState::Skipped => Tone::Dim,
         RunState::Queued | RunState::Running | RunState::Waiting | RunState::Polling | RunState::Succeeded => {

@@ -6,10 +6,10 @@
 use crate::common::candidates;
 use crate::common::copy::names;
 use crate::common::failed_or_denied;
+use crate::common::state_directory::state_directory;
 use crate::common::tables::table;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::local::LocalPlaces;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::counted;
 use rustix::fs::{
@@ -76,11 +76,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         .await
         .ok()
         .and_then(|detail| detail.more.uid);
-    // fnd knows its own state directory. If fnd does not answer, the one of an installation is taken.
-    let state = match crate::common::state_directory::state_directory(context).await {
-        Some(state) => state,
-        None => LocalPlaces::of(context.user)?.state,
-    };
+    let state = state_directory(context).await?;
     let uids = state.join("spawner/uids");
     let text = std::fs::read(&uids).map_err(|error| failed_or_denied("read", &uids, &error, "run it with sudo"))?;
     let mut all = Homes {
@@ -109,8 +105,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         if let Some(taken) = all.taken {
             out.line(&format!("handed over: {}", counted(taken, "entry", "entries")))?;
         }
-        let mut left = all.left.iter();
-        left.try_for_each(|what| out.line(&format!("not handed over: {what}")))
+        out.lines(all.left.iter().map(|what| format!("not handed over: {what}")))
     })?;
     let is_done = all.left.is_empty();
     Ok(if is_done { Exit::Fine } else { Exit::FunctionFailed })

@@ -120,7 +120,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
                     "no output: nothing was printed, or it is not kept any more; `fndctl history{history}` shows the runs"
                 ));
             }
-            list.lines.iter().try_for_each(|line| out.line(&text(out, named, line)))
+            out.lines(list.lines.iter().map(|line| text(out, named, line)))
         });
     }
     parameters.add("follow", Some("1"));

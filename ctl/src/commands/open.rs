@@ -1,13 +1,11 @@
 //! `fndctl open`: opens the web page of this machine, or of another one over ssh, in the browser.
 
 use crate::common::page::{PageOptions, RunningPage, follow, start};
-use crate::common::ssh;
+use crate::common::{random, ssh};
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use rustix::rand::{GetRandomFlags, getrandom};
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::ffi::{OsStr, OsString};
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -33,12 +31,6 @@ pub(crate) struct Args {
     page: PageOptions,
 }
 
-/// A page that a browser can open.
-#[derive(Debug, Serialize, Deserialize)]
-struct OpenedPage {
-    address: String,
-}
-
 /// Opens the page, and waits until it ends.
 ///
 /// # Errors
@@ -49,13 +41,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Some(host) => remote(context, host, &words).await?,
         None => local(context, words).await?,
     };
-    let body = serde_json::to_vec(&OpenedPage {
-        address: address.clone(),
-    })
-    .unwrap_or_default(); // a text
-    context
-        .out
-        .document(&body, |page: &OpenedPage, out| out.line(&page.address))?;
+    context.made(&json!({"address": address}), |out| out.line(&address))?;
     // The browser may read the file at any time until the page ends.
     let _file = browser().and_then(|browser| browse(context, &browser, &address));
     page.ended().await
@@ -71,7 +57,8 @@ async fn local(context: &Context, words: Vec<String>) -> Result<(RunningPage, St
 
 async fn remote(context: &Context, host: &str, words: &[String]) -> Result<(RunningPage, String), CommandFailure> {
     let port = free_port()?;
-    let socket = format!("/tmp/fnd-web-{}.sock", random()?);
+    // Nobody can guess the name, so nobody can take it before.
+    let socket = format!("/tmp/fnd-web-{}.sock", random::hex()?);
     let mut command = Command::new("ssh");
     command.args(arguments(port, &socket, host, words));
     if context.user {
@@ -103,19 +90,6 @@ fn free_port() -> Result<u16, CommandFailure> {
         .and_then(|listener| listener.local_addr())
         .map(|address| address.port());
     port.map_err(|error| CommandFailure::failed(format!("found no free port: {error}")))
-}
-
-/// Returns the part of the socket's name that nobody can guess, so that nobody can take the name before.
-fn random() -> Result<String, CommandFailure> {
-    let mut bytes = [0_u8; 16];
-    // A request of at most 256 bytes is answered whole (getrandom(2)).
-    getrandom(&mut bytes[..], GetRandomFlags::empty())
-        .map_err(|errno| CommandFailure::failed(format!("failed to get random bytes: {errno}")))?;
-    Ok(bytes.iter().fold(String::new(), |mut text, byte| {
-        // A text takes all that is written to it.
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
 }
 
 /// Returns the command of the browser; nothing where there is none, or no screen.
@@ -178,7 +152,6 @@ mod tests {
             "-T -S none -o ExitOnForwardFailure=yes -L 127.0.0.1:4711:/tmp/fnd-web-7f.sock -- ada@vm1 \
              fndctl web -o json --end-with-input --socket /tmp/fnd-web-7f.sock --idle 15m"
         );
-        assert_ne!(random().unwrap(), random().unwrap());
     }
 
     #[test]

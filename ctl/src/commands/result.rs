@@ -4,7 +4,7 @@ use crate::common::results::print;
 use crate::common::runs::ListedRun;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::text::span;
+use crate::text::optional_span;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 /// # Errors
 /// The run did not succeed or has not ended, the daemon refuses the request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let wait = args.wait.as_deref().map(|wait| span("--wait", wait)).transpose()?;
+    let wait = optional_span("--wait", args.wait.as_deref())?;
     let wait = wait.unwrap_or(Duration::ZERO);
     let path = invocation_path(&args.run.id(context).await?);
     if args.payload {

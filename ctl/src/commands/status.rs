@@ -1,7 +1,7 @@
 //! `fndctl status`: the functions and the last run of each; below them the problems of the node.
 
 use crate::common::selection::{Selection, refuse_changes_of_some};
-use crate::common::tables::widening;
+use crate::common::tables::{tone_of_state, widening};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::health::outdated;
@@ -212,11 +212,9 @@ fn has_failed(function: &FunctionStatus) -> bool {
 }
 
 fn tone(function: &FunctionStatus) -> Tone {
-    match function.state {
-        FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
-        FunctionState::Disabled => Tone::Dim,
-        FunctionState::Building | FunctionState::Ready | FunctionState::Running if has_failed(function) => Tone::Bad,
-        FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
+    match tone_of_state(function.state) {
+        Tone::Plain if has_failed(function) => Tone::Bad,
+        tone => tone,
     }
 }
 
@@ -263,8 +261,7 @@ fn apart(out: &Output, lines: &[String], keep_lines: bool) -> Result<(), Command
     if !lines.is_empty() {
         out.line("")?;
     }
-    let mut lines = lines.iter();
-    lines.try_for_each(|line| out.line(&escape(line, keep_lines)))
+    out.lines(lines.iter().map(|line| escape(line, keep_lines)))
 }
 
 /// Returns how much of its disk the state uses.

@@ -8,7 +8,7 @@ use crate::common::working::while_working;
 use crate::context::{Context, invocation_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{escape, parse};
-use crate::text::{between, short, span, why};
+use crate::text::{between, end_of, optional_span, short, why};
 use fnd_core::api::{InvocationList, InvocationView};
 use fnd_core::records::outcome::RunState;
 use fnd_wire::ids::InvocationId;
@@ -41,11 +41,7 @@ const STEP: Duration = Duration::from_secs(3600);
 /// # Errors
 /// The wait is over before the runs are, the daemon refuses a request, or it cannot be reached.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let longest = args
-        .timeout
-        .as_deref()
-        .map(|timeout| span("--timeout", timeout))
-        .transpose()?;
+    let longest = optional_span("--timeout", args.timeout.as_deref())?;
     let until = Instant::now() + longest.unwrap_or(LONGEST);
     let mut ids = Vec::new();
     for typed in &args.runs {
@@ -54,7 +50,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let mut ended = Vec::new();
     // The runs go on at the same time, so waiting for one after the other takes no longer.
     for id in &ids {
-        let (began, name) = (Instant::now(), id.get(id.len().saturating_sub(8)..).unwrap_or_default());
+        let (began, name) = (Instant::now(), end_of(id));
         let about = async || format!("waiting for run {name}: {}s", began.elapsed().as_secs());
         let (body, view) = while_working(context, end(context, id, until), about).await?;
         if let [_] = ids.as_slice() {

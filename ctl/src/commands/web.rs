@@ -111,15 +111,8 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let mut page = start(context, words, input).await?;
     let _socket = page.started.socket.clone().and_then(|path| SocketFile::at(path.into()));
     page.started.ssh = page.started.socket.as_deref().map(|socket| ssh(socket, &host()));
-    print(context, &page.started)?;
+    context.made(&page.started, |out| out.line(&line(&page.started)))?;
     page.ended().await
-}
-
-fn print(context: &Context, page: &StartedPage) -> Result<(), CommandFailure> {
-    let body = serde_json::to_vec(page).unwrap_or_default(); // texts
-    context
-        .out
-        .document(&body, |page: &StartedPage, out| out.line(&line(page)))
 }
 
 /// Returns the one line that says how a browser gets to the page.

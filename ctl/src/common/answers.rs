@@ -1,6 +1,6 @@
 //! Steps that most verbs have: they read an answer of fnd, print a document, or print a stream of them.
 
-use crate::client::{BodyPieces, Reply, request};
+use crate::client::{BodyPieces, Client, Reply, request};
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Format, Output, escape, parse};
@@ -18,7 +18,7 @@ impl Context {
     /// # Errors
     /// The daemon refuses the request, it cannot be reached, or its answer is no `T`.
     pub(crate) async fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, CommandFailure> {
-        parse(&self.client.get(path).await?.body)
+        read(&self.client, path).await
     }
 
     /// Returns all about a function.
@@ -35,7 +35,7 @@ impl Context {
     /// There is no answer, or it is a refusal.
     pub(crate) async fn delete(&self, path: &str) -> Result<Reply, CommandFailure> {
         let request = request(Method::DELETE, path, &[], Bytes::new())?;
-        self.client.send(request).await
+        Ok(self.client.send(request).await?)
     }
 
     /// Prints a document that fndctl has made; `print` prints it for people. Ends the verb.
@@ -100,6 +100,14 @@ impl Context {
     }
 }
 
+/// Returns the daemon's answer to a GET.
+///
+/// # Errors
+/// The daemon refuses the request, it cannot be reached, or its answer is no `T`.
+pub(crate) async fn read<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, CommandFailure> {
+    parse(&client.get(path).await?.body)
+}
+
 /// Returns the next line of a stream that this fndctl can read; `None` after the last. Dropped before it is ready, it loses no
 /// line that has come in part.
 ///
@@ -139,8 +147,8 @@ pub(crate) fn fields<'a>(
     out: &Output,
     fields: impl IntoIterator<Item = (&'a str, String)>,
 ) -> Result<(), CommandFailure> {
-    let mut fields = fields.into_iter();
-    fields.try_for_each(|(name, value)| out.line(&format!("{name:13} {}", escape(&value, false))))
+    let fields = fields.into_iter();
+    out.lines(fields.map(|(name, value)| format!("{name:13} {}", escape(&value, false))))
 }
 
 /// Returns a text, or a dash in the place of an empty one.

@@ -29,7 +29,7 @@ async fn watch(context: &Context) {
 pub(crate) async fn built(context: &Context, function: &str, clean: bool) -> Result<Reply, CommandFailure> {
     let clean = if clean { "?clean=1" } else { "" };
     let path = format!("{}/build{clean}", function_path(function)?);
-    watched(context, context.client.post(&path)).await
+    Ok(watched(context, context.client.post(&path)).await?)
 }
 
 /// Waits for an answer of fnd, and shows meanwhile what builds print.

@@ -58,7 +58,7 @@ impl InputArgument {
         // A person who calls by hand has perhaps just saved the file.
         let saved = [("Fnd-Saved".to_owned(), "1".to_owned())];
         let get = request(Method::GET, &function_path(function)?, &saved, Bytes::new())?;
-        match context.client.send(get).await {
+        match context.client.send(get).await.map_err(CommandFailure::from) {
             Ok(reply) => Ok(crate::output::parse::<FunctionDetail>(&reply.body)?.more.input),
             // A function may call others and cannot read what they are. fnd checks the payload in any case.
             Err(failure) if failure.exit == Exit::NotAllowed && !self.ask => Ok(None),

@@ -16,6 +16,7 @@
 //! - `names`: names of functions, with patterns
 //! - `page`: the program of the web page
 //! - `payload`: the payload of `invoke` and `emit`
+//! - `random`: names that nobody else has
 //! - `releases`: the releases of a function
 //! - `reread`: has fnd read secrets and service bindings again
 //! - `results`: the result of a run
@@ -30,7 +31,6 @@
 //! - `waiting`: what `invoke` waits for
 //! - `watch`: `--watch` of `list` and `status`
 //! - `working`: says what is being waited for
-//! - `write`: writes files that are complete or not there
 
 pub(crate) mod answers;
 pub(crate) mod backup_entries;
@@ -47,6 +47,7 @@ pub(crate) mod input;
 pub(crate) mod names;
 pub(crate) mod page;
 pub(crate) mod payload;
+pub(crate) mod random;
 pub(crate) mod releases;
 pub(crate) mod reread;
 pub(crate) mod results;
@@ -61,7 +62,6 @@ pub(crate) mod versions;
 pub(crate) mod waiting;
 pub(crate) mod watch;
 pub(crate) mod working;
-pub(crate) mod write;
 
 pub(crate) use fnd_import::quoted;
 

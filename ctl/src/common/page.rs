@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::local;
 use crate::text::span;
 use futures_util::{FutureExt as _, StreamExt as _};
 use rustix::process::{Pid, Signal, kill_process};
@@ -174,14 +175,8 @@ fn program() -> Result<PathBuf, CommandFailure> {
     let own = std::env::current_exe().ok();
     let beside = own.map(|own| own.with_file_name("fnd-web"));
     let places: Vec<PathBuf> = beside.into_iter().chain(["/usr/libexec/fnd/fnd-web".into()]).collect();
-    places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
-        let places: Vec<String> = places.iter().map(|path| format!("`{}`", path.display())).collect();
-        CommandFailure::failed(format!(
-            "the program `fnd-web` is missing: looked for {}",
-            places.join(", ")
-        ))
-        .help("install the package fnd, or run `cargo build` in a checkout")
-    })
+    let help = "install the package fnd, or run `cargo build` in a checkout";
+    local::program("fnd-web", &places, help)
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ pub(crate) async fn run_of_word(context: &Context, word: &str) -> Result<Option<
         return Ok(None);
     };
     // The end of an id looks like a name, so a function of this name comes first.
-    match context.client.get(&path).await {
+    match context.client.get(&path).await.map_err(CommandFailure::from) {
         Err(failure) if failure.exit == Exit::NoSuchThing => Ok(find(context, word).await.ok()),
         Err(failure) => Err(failure),
         Ok(_) => Ok(None),

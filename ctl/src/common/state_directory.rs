@@ -3,16 +3,23 @@
 use crate::common::failed;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
+use crate::local::LocalPlaces;
 use fnd_core::api::NodeStatus;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Returns the state directory of the daemon, if it answers.
-pub(crate) async fn state_directory(context: &Context) -> Option<PathBuf> {
-    let node: NodeStatus = context.read("/v1/status").await.ok()?;
-    Some(node.places?.state.into())
+/// Returns the state directory of the daemon; if it does not answer, that of an installation.
+///
+/// # Errors
+/// The user has no home.
+pub(crate) async fn state_directory(context: &Context) -> Result<PathBuf, CommandFailure> {
+    let node = context.read::<NodeStatus>("/v1/status").await.ok();
+    match node.and_then(|node| node.places) {
+        Some(places) => Ok(places.state.into()),
+        None => Ok(LocalPlaces::of(context.user)?.state),
+    }
 }
 
 /// Locks the state as a running fnd does, so that no fnd starts meanwhile.

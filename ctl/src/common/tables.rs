@@ -1,6 +1,8 @@
 //! Tables with a row for each item of a list.
 
+use crate::exit::CommandFailure;
 use crate::output::{Format, Output, TextTable, Tone};
+use fnd_core::run::FunctionState;
 
 /// Returns a table with a row for each item.
 pub(crate) fn table<I: Copy, const N: usize>(
@@ -42,9 +44,31 @@ pub(crate) fn widening<I: Copy>(
     table
 }
 
+/// Prints a page of a list, and how to ask for the next one.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) fn page(out: &Output, table: &TextTable, next: Option<&str>) -> Result<(), CommandFailure> {
+    out.table(table)?;
+    if let Some(next) = next {
+        // The cursor goes to standard error: standard output has the entries, and nothing else.
+        out.progress(&format!("for older ones: --after {next}"));
+    }
+    Ok(())
+}
+
 /// Returns how a row looks of which nothing is said.
 pub(crate) fn plain<I: Copy>(_: I) -> Tone {
     Tone::Plain
+}
+
+/// Returns how the row of a function looks by its state.
+pub(crate) fn tone_of_state(state: FunctionState) -> Tone {
+    match state {
+        FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
+        FunctionState::Disabled => Tone::Dim,
+        FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
+    }
 }
 
 /// Returns how a row looks of which something failed, or not.

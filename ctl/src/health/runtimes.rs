@@ -58,7 +58,7 @@ pub(crate) async fn inspect(runtime: &Runtime, settings: Option<&RuntimeSettings
     for path in runtime.candidates(None) {
         let configured = settings.is_some_and(|settings| settings.interpreters.values().any(|named| *named == path));
         candidates.push(InterpreterCandidate {
-            is: examine(&path, &runtime.probe, owner).await,
+            is: examine(&path, &runtime.summary.probe, owner).await,
             path,
             configured,
         });

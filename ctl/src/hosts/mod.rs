@@ -129,14 +129,13 @@ fn print(out: &Output, answers: &[HostAnswer<'_, HostRows>]) -> Result<(), Comma
         let rows = answers
             .iter()
             .filter_map(|(host, answer)| Some((host, answer.as_ref().ok()?)));
-        let mut names = rows.flat_map(|(host, rows)| rows.table.names().map(move |name| format!("{host} {name}")));
-        return names.try_for_each(|line| out.line(&line));
+        let names = rows.flat_map(|(host, rows)| rows.table.names().map(move |name| format!("{host} {name}")));
+        return out.lines(names);
     }
     if let Some(table) = merged(answers) {
         out.table(&table)?;
     }
-    let mut lines = lines(answers).into_iter();
-    lines.try_for_each(|line| out.line(&line))
+    out.lines(lines(answers))
 }
 
 /// Returns one table of all answers; nothing if no host has answered.

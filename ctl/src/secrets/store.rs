@@ -1,11 +1,12 @@
 //! The directory of the files. A file is complete or not there: it is written beside its place, synced and renamed.
 
 use crate::exit::{CommandFailure, Exit};
+use crate::secrets::{checked, write};
 use fnd_wire::trust::is_secret;
 use jiff::Timestamp;
-use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -151,23 +152,15 @@ impl SecretStore {
     /// # Errors
     /// There is none, or it can't be removed.
     pub(crate) fn remove(&self, name: &str) -> Result<(), CommandFailure> {
-        let path = self.checked(name)?;
+        let path = checked(&self.0, "secret", name)?;
         fs::remove_file(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => CommandFailure::new(Exit::NoSuchThing, format!("there is no secret `{name}`")),
             _ => failed(&error, "remove", &path),
         })
     }
 
-    fn checked(&self, name: &str) -> Result<PathBuf, CommandFailure> {
-        if is_secret(name) {
-            return Ok(self.path(name));
-        }
-        let help = "a name has 1 to 64 letters, digits, `.`, `_` and `-`, and does not begin with a dot";
-        Err(CommandFailure::usage(format!("a secret can't have the name `{name}`")).help(help))
-    }
-
     fn read(&self, name: &str) -> Result<Option<Zeroizing<Vec<u8>>>, CommandFailure> {
-        let path = self.checked(name)?;
+        let path = checked(&self.0, "secret", name)?;
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(Zeroizing::new(bytes))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -176,18 +169,12 @@ impl SecretStore {
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), CommandFailure> {
-        let path = self.checked(name)?;
+        let path = checked(&self.0, "secret", name)?;
         let written = || {
             if !self.0.exists() {
                 DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
             }
-            let mut builder = tempfile::Builder::new();
-            let mode = Permissions::from_mode(0o400);
-            // A leading dot: it is no secret while it is written.
-            let mut file = builder.prefix(".new-").permissions(mode).tempfile_in(&self.0)?;
-            file.write_all(bytes)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
+            write::whole(&path, bytes, 0o400)?;
             // The new name is on the disk only when the directory is synced, too.
             File::open(&self.0)?.sync_all()
         };
@@ -221,6 +208,7 @@ fn class(bytes: u64) -> &'static str {
 #[cfg(test)]
 mod tests {
     use crate::secrets::store::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     fn text(store: &SecretStore, name: &str) -> String {
         fs::read_to_string(store.path(name)).unwrap()

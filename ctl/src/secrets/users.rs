@@ -1,9 +1,8 @@
 //! Which functions name a secret, as fnd knows them.
 
-use crate::context::{Context, function_path};
+use crate::context::Context;
 use crate::exit::CommandFailure;
-use crate::output::parse;
-use fnd_core::api::{FunctionDetail, FunctionList};
+use fnd_core::api::FunctionList;
 use fnd_manifest::foreign::find_secret;
 use fnd_manifest::regular_file;
 use fnd_wire::form::Bytes;
@@ -32,10 +31,9 @@ pub(crate) async fn of_all_with_files(
     named: fn(&serde_json::Value) -> Vec<String>,
 ) -> Result<(BTreeMap<String, Vec<String>>, BTreeMap<String, PathBuf>), CommandFailure> {
     let (mut users, mut files) = (BTreeMap::<String, Vec<String>>::new(), BTreeMap::new());
-    let list: FunctionList = parse(&context.client.get("/v1/functions").await?.body)?;
+    let list: FunctionList = context.read("/v1/functions").await?;
     for function in list.functions {
-        let reply = context.client.get(&function_path(function.function.as_str())?).await?;
-        let detail: FunctionDetail = parse(&reply.body)?;
+        let detail = context.detail(function.function.as_str()).await?;
         for name in named(&detail.more.manifest) {
             let beside = beside(&detail.more.source, function.function.as_str(), &name);
             files.extend(beside.map(|path| (name.clone(), path)));

@@ -45,6 +45,7 @@ const ARGUMENTS: &[(&str, &str)] = fnd_manifest::texts! {
     "secret new": "`fndctl secret new NAME` makes the value; one of yours is stored by `fndctl secret set NAME < FILE`",
     "secret encrypt": "the value comes from standard input: `sudo fndctl secret encrypt NAME < FILE`",
     "emit": "the data of an event needs `-d` before it: `fndctl emit TYPE -d '{\"id\": 1}'`",
+    "shell": "a command stands after `--`: `sudo fndctl shell F -- ls -l`",
     "show": "`fndctl show F` shows one function; `fndctl status F G` shows several",
 };
 

@@ -45,7 +45,7 @@ pub(crate) async fn send(
     }
     let query = if dry_run { "?dry_run=1" } else { "" };
     let request = request(Method::PUT, &format!("{path}{query}"), &headers, Bytes::from(body))?;
-    let mut sent = context.client.send(request).await;
+    let mut sent = context.client.send(request).await.map_err(CommandFailure::from);
     // The caller knows its own files, and not those in the state directory of fnd.
     if let Err(failure) = &mut sent {
         for problem in &mut failure.diagnostics {

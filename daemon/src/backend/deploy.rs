@@ -1,7 +1,7 @@
 //! Uploads and removes functions: stages the files, has the catalog exchange them, waits for what the spawner says, and
 //! keeps them or takes them back. `uploads/` has each step.
 
-use super::deployable::not_removable;
+use super::upload::not_removable;
 use super::{Backend, Deployed, Failure, NotDone, NotStored, Upload, UploadCondition};
 use crate::uploads::staging::{Staged, in_place};
 use crate::uploads::{form, judged};
@@ -146,18 +146,22 @@ impl Backend {
         // The catalog moves the files between two of its scans. A function has several files and a rename moves one, so
         // a scan in between would see half of an upload.
         self.arrange(function, move || swapped.swap()).await.map_err(disk)?;
-        let scanned = self.daemon.scan();
-        let seen = timeout(VERDICT, found).await;
-        drop(scanned); // it only had the catalog look at once
-        match seen {
-            Ok(Ok(UploadSeen::Installed)) => self.tried(function).await,
-            Ok(Ok(UploadSeen::Refused)) => Err(NotDone::Refused(self.diagnostics(function))),
-            Ok(Ok(UploadSeen::Removed) | Err(_)) | Err(_) => Err(NotDone::Unavailable(format!(
+        match self.seen(found, VERDICT).await {
+            Some(UploadSeen::Installed) => self.tried(function).await,
+            Some(UploadSeen::Refused) => Err(NotDone::Refused(self.diagnostics(function))),
+            Some(UploadSeen::Removed) | None => Err(NotDone::Unavailable(format!(
                 "the new files of `{function}` were not read within {} s, so the files before are in place again: `fndctl status` \
                  shows what fnd waits for",
                 VERDICT.as_secs()
             ))),
         }
+    }
+
+    /// Has the catalog look at once, and returns what is found about the files that were exchanged; nothing if that takes longer
+    /// than `limit`.
+    async fn seen(&self, found: oneshot::Receiver<UploadSeen>, limit: Duration) -> Option<UploadSeen> {
+        let _scanned = self.daemon.scan();
+        timeout(limit, found).await.ok()?.ok()
     }
 
     /// Ends an upload for good. If the disk does not take that, the files before come back: the next start would put them
@@ -179,9 +183,7 @@ impl Backend {
             tracing::error!("failed to put the files of `{function}` back: {}", crate::chain(&error));
             return;
         }
-        let scanned = self.daemon.scan();
-        drop(timeout(BACK, found).await); // the caller is told why the new files are refused in any case
-        drop(scanned);
+        let _ = self.seen(found, BACK).await; // the caller is told why the new files are refused in any case
     }
 
     /// Waits until the newest version serves or gets a share of the calls, or could not be loaded. A new function has no
@@ -225,9 +227,7 @@ impl Backend {
         self.committed(function, staged).await?;
         let known = self.daemon.state.borrow().lifecycle.registry.get(function).is_some();
         if known && serves.is_none() {
-            let scanned = self.daemon.scan();
-            let _ = timeout(VERDICT, gone).await; // an error: the files are gone all the same
-            drop(scanned);
+            let _ = self.seen(gone, VERDICT).await; // the files are gone in any case
         }
         Ok(RemovedFunction {
             function: function.to_string(),

@@ -1,6 +1,6 @@
 //! Invocations: the live ones are in the supervisor, all of them in the ledger.
 
-use super::{Answering, Backend, Failure, Pending, failure};
+use super::{Answering, Backend, Failure, failure};
 use crate::driver::Daemon;
 use crate::http::live_answer::LiveAnswer;
 use crate::http::paced::Paced;
@@ -173,10 +173,10 @@ impl Backend {
 
     /// Returns a future that resolves when the invocation has ended and its end can be read, or when fnd stops. Returns
     /// nothing if the invocation is not in memory: then it has ended or never existed.
-    pub(crate) fn ended(&self, id: InvocationId) -> Option<Pending<()>> {
+    pub(crate) fn ended(&self, id: InvocationId) -> Option<impl Future<Output = ()> + use<>> {
         let state = self.settled();
         state.supervisor.invocation(id)?;
-        Some(Box::pin(state.callers.wait_for_end(id)))
+        Some(state.callers.wait_for_end(id))
     }
 
     /// Returns a page of the history, newest first, without details of attempts.

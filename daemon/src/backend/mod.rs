@@ -7,36 +7,28 @@
 //! Files:
 //! - `answering`: the answers of the supervisor, and callers that leave before theirs
 //! - `audit`: the audit
-//! - `backup`: copies the ledger and the state for a backup
 //! - `deploy`: uploads and removes functions
-//! - `deployable`: what has to hold before that
-//! - `event_stream`: events that go through the stream of all nodes
 //! - `events`: events
 //! - `functions`: functions
 //! - `idempotency`: idempotency keys
 //! - `invocations`: invocations
-//! - `list_tag`: says whether a list that a caller has is the present one
-//! - `lists`: makes the long lists of the API in pieces
-//! - `nats`: NATS
+//! - `lists`: makes the long lists of the API in pieces, and says whether the one that a caller has is the present one
+//! - `nats`: NATS, and events that go through the stream of all nodes
 //! - `new_event`: events that come in a request
-//! - `node`: the node
+//! - `node`: the node, and copies for a backup
 //! - `overview`: the node at a glance, and what its caller may do
 //! - `releases`: releases
 //! - `streams`: output, first what is kept and then live lines; and events
-//! - `upload`: the files that a caller uploads, and the result
+//! - `upload`: the files that a caller uploads, the result, and what has to hold before that
 //! - `watch_functions`: sends the watchers of the list of functions what has changed
 
 mod answering;
 mod audit;
-mod backup;
 mod deploy;
-mod deployable;
-mod event_stream;
 mod events;
 mod functions;
 pub(crate) mod idempotency;
 mod invocations;
-mod list_tag;
 mod lists;
 mod nats;
 mod new_event;
@@ -48,10 +40,10 @@ mod upload;
 mod watch_functions;
 
 pub(crate) use answering::Answering;
-pub(crate) use backup::{BundlePieces, Database};
 pub(crate) use functions::PageBounds;
 pub(crate) use invocations::{LiveCaller, PassedOn, Repeated};
 pub(crate) use new_event::{EventOrigin, EventSender, NewEvent, NotPublished};
+pub(crate) use node::Database;
 pub(crate) use streams::LogQuery;
 pub(crate) use upload::{Deployed, NotDone, Upload, UploadCondition};
 
@@ -65,16 +57,12 @@ use crate::stores::audit::Audit;
 use crate::stores::kv::StateStore;
 use fnd_core::run::{Event, ReplyTo};
 use fnd_core::triggers::route::Routes;
-use futures_util::future::LocalBoxFuture;
 use std::cell::RefMut;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
-
-/// A value that comes later.
-pub(crate) type Pending<T> = LocalBoxFuture<'static, T>;
 
 /// Why the daemon could not do an operation that usually works (for example, a read of the ledger failed). The text is
 /// for the journal.
@@ -127,7 +115,7 @@ impl Backend {
     /// Has the ledger store a change, before it is made. A change that cannot be stored now is not kept for later.
     fn store_change(&self, parts: Vec<LedgerCommand>) -> impl Future<Output = Result<(), NotStored>> + use<> {
         let mut state = self.settled();
-        let (stored, number) = state.callers.expect_change();
+        let (number, stored) = state.callers.expect_change();
         if state
             .records
             .ledger

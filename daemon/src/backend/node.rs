@@ -1,10 +1,12 @@
 //! Requests about the node: everything that belongs to no function.
 
 use super::releases::TRIAL;
-use super::{Backend, BundlePieces, Database, Failure, failure};
+use super::{Backend, Failure, failure};
 use crate::buffers::Buffers;
 use crate::http::connections::Connections;
 use crate::input::TaskOwner;
+use crate::ledger;
+use crate::stores::kv;
 use crate::telemetry::level;
 use fnd_core::api::{ReloadReport, SizeView, ValidateReport, ValidateRequest};
 use fnd_manifest::check;
@@ -12,11 +14,14 @@ use fnd_manifest::check::Disk;
 use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::runtime::RuntimeSummary;
 use fnd_wire::units;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
 impl Backend {
     /// Returns the memory budget of bodies and answers.
@@ -36,7 +41,7 @@ impl Backend {
             // interrupted.
             self.ends_stored().await?;
         }
-        super::backup::take(self.logs.with_file_name("state"), of).await
+        copied(self.logs.with_file_name("state"), of).await
     }
 
     /// Reads configuration and functions again, and waits until every difference is applied or refused, or is still being tried after
@@ -138,4 +143,51 @@ fn installed(path: &str) -> Option<String> {
     let real = std::fs::canonicalize(path).ok()?;
     let about = std::fs::metadata(&real).ok()?;
     (about.is_file() && about.permissions().mode() & 0o111 != 0).then(|| real.display().to_string())
+}
+
+/// A database that a backup has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Database {
+    /// The history.
+    Ledger,
+    /// The values that functions share.
+    State,
+}
+
+/// A file in pieces; the channel closes after the last piece, or when the file could not be read further.
+pub(crate) type BundlePieces = mpsc::Receiver<Vec<u8>>;
+
+/// Size of a piece, in bytes.
+const PIECE: usize = 256 << 10;
+/// Most pieces between the disk and the caller.
+const PIECES: usize = 4;
+
+/// Copies a database of a state directory: the copy is complete and of one moment, while fnd goes on. Returns the size and the bytes
+/// of the copy, whose file has no name any more.
+async fn copied(state: PathBuf, of: Database) -> Result<(u64, BundlePieces), Failure> {
+    let copied = tokio::task::spawn_blocking(move || match of {
+        Database::Ledger => ledger::copy(&state).map_err(|error| crate::chain(&error)),
+        Database::State => kv::examine::copy(&state),
+    });
+    let mut file: File = copied.await.map_err(failure)?.map_err(Failure)?;
+    let size = file.metadata().map_err(failure)?.len();
+    let (sender, pieces) = mpsc::channel(PIECES);
+    // The task ends with the file or with the caller.
+    drop(tokio::task::spawn_blocking(move || {
+        loop {
+            let mut piece = vec![0; PIECE];
+            match file.read(&mut piece) {
+                Ok(0) => return,
+                Ok(count) => piece.truncate(count),
+                Err(error) => {
+                    tracing::error!("failed to read the copy of a database: {error}");
+                    return;
+                }
+            }
+            if sender.blocking_send(piece).is_err() {
+                return;
+            }
+        }
+    }));
+    Ok((size, pieces))
 }

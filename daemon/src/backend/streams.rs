@@ -1,6 +1,6 @@
 //! Output, first what is kept and then live lines, without a gap (the lines of `logs` and `logs -f`); and events.
 
-use super::{Backend, Failure, Pending};
+use super::{Backend, Failure};
 use crate::input::TaskOwner;
 use crate::output::{Follow, Followed, log_store};
 use crate::stream::{self, StreamQuery};
@@ -110,7 +110,7 @@ async fn go_on(
     mut live: Followed,
     kept: oneshot::Receiver<bool>,
     into: mpsc::Sender<LogLine>,
-    end: Option<Pending<()>>,
+    end: Option<impl Future<Output = ()>>,
 ) {
     // Kept lines come first. Live lines wait in their channel meanwhile; if it is full, they are counted as missed.
     if kept.await != Ok(true) {

@@ -71,8 +71,7 @@ impl Gathering {
         });
         self.kept = Some(written.await.map_err(io::Error::other)??);
         // Given back after the write, because the bytes were in memory until then.
-        let none = self.permit.of.permit(0);
-        drop(std::mem::replace(&mut self.permit, none));
+        self.permit.give_back(u64::MAX);
         Ok(())
     }
 

@@ -24,6 +24,7 @@ pub use overflow::OverflowRange;
 pub use transit::Reservation;
 pub(crate) use transit::SMALL;
 pub use unauthenticated::AddressShare;
+pub(crate) use unauthenticated::keeping;
 
 use crate::allocator;
 use bytes::Bytes;
@@ -247,9 +248,13 @@ impl Buffers {
     /// Returns a permit for an answer; nothing where the budget has no room. If a quarter of the budget is in use,
     /// there are several answers: they leave a quarter to the pieces that callers are reading of answers on the disk.
     fn take_for_answer(self: &Arc<Self>, bytes: u64) -> Option<Permit> {
+        self.take(bytes, self.answers_max(self.held.load(Ordering::Relaxed)))
+    }
+
+    /// Returns how much of the budget may be in use with an answer, beside which `others` bytes are held.
+    fn answers_max(&self, others: u64) -> u64 {
         let max = self.max.load(Ordering::Relaxed);
-        let is_alone = self.held.load(Ordering::Relaxed) < max / 4;
-        self.take(bytes, if is_alone { max } else { max - max / 4 })
+        if others < max / 4 { max } else { max - max / 4 }
     }
 
     /// Returns room for a result of a function that is to be read, if there is room now.
@@ -273,9 +278,8 @@ impl Buffers {
 
     /// Returns whether a result that is counted already may stay in memory until its caller reads it.
     fn stays(&self, bytes: u64) -> bool {
-        let (max, held) = (self.max.load(Ordering::Relaxed), self.held.load(Ordering::Relaxed));
-        let is_alone = held.saturating_sub(bytes) < max / 4;
-        held <= if is_alone { max } else { max - max / 4 }
+        let held = self.held.load(Ordering::Relaxed);
+        held <= self.answers_max(held.saturating_sub(bytes))
     }
 
     /// Holds an answer until it is read.

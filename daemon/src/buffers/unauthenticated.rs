@@ -5,6 +5,7 @@ use super::Buffers;
 use crate::lock::lock;
 use fnd_core::data::{BytesOwner, Data};
 use std::borrow::Cow;
+use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ impl AddressShare {
     /// Returns the body, which has the share from now on.
     #[must_use]
     pub fn stay_with(self, body: Data) -> Data {
-        Data::new(SharedBudget { body, _share: self })
+        keeping(body, self)
     }
 }
 
@@ -54,19 +55,25 @@ impl Drop for AddressShare {
     }
 }
 
-#[derive(Debug)]
-struct SharedBudget {
-    body: Data,
-    _share: AddressShare,
+/// Returns data that owns `kept`, such as its share of the budget: both are dropped together.
+#[must_use]
+pub(crate) fn keeping<T: Debug + Send + Sync + 'static>(data: Data, kept: T) -> Data {
+    Data::new(KeepingData { data, _kept: kept })
 }
 
-impl BytesOwner for SharedBudget {
+#[derive(Debug)]
+struct KeepingData<T> {
+    data: Data,
+    _kept: T,
+}
+
+impl<T: Debug + Send + Sync> BytesOwner for KeepingData<T> {
     fn size(&self) -> u64 {
-        self.body.size()
+        self.data.size()
     }
 
     fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
-        self.body.bytes()
+        self.data.bytes()
     }
 }
 

@@ -1,21 +1,22 @@
 //! The callers that wait for an answer, for the end of an invocation or for the end of a drain.
 //!
 //! Files:
-//! - `outcomes`: the callers who wait until a release serves, or a function is installed
+//! - `numbered`: callers by number, each of whom gets one answer
 //! - `spin`: keeps the main thread awake for a moment while one caller waits
 
-mod outcomes;
+mod numbered;
 pub(crate) mod spin;
 
 use crate::buffers::Buffers;
 use crate::effects;
 use crate::http::connections::Connections;
 use crate::http::live_answer::LiveAnswer;
+use fnd_core::lifecycle::InstallResult;
 use fnd_core::run::{Answer, ReplyTo};
 use fnd_wire::ids::InvocationId;
-use outcomes::OutcomeCallers;
+use numbered::NumberedCallers;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
@@ -27,13 +28,11 @@ pub(crate) struct Callers {
     pub(crate) buffers: Arc<Buffers>,
     /// The connections of the control socket.
     pub(crate) connections: Rc<Connections>,
-    replies: BTreeMap<ReplyTo, oneshot::Sender<Answer>>,
-    last_reply: u64,
+    replies: NumberedCallers<Answer>,
     /// The callers whose changes are being stored.
-    changes: HashMap<u64, oneshot::Sender<Result<(), Arc<str>>>>,
-    last_change: u64,
+    changes: NumberedCallers<Result<(), Arc<str>>>,
     /// The callers who wait until a release serves, or a function is installed.
-    pub(crate) outcomes: OutcomeCallers,
+    pub(crate) outcomes: NumberedCallers<InstallResult>,
     /// The invocations for whose ends callers wait or have waited. The end drops the sender, and so wakes them.
     ends: RefCell<HashMap<InvocationId, watch::Sender<()>>>,
     /// The callers that get a result as it comes, if it comes as a stream.
@@ -50,11 +49,9 @@ impl Callers {
         Self {
             buffers,
             connections,
-            replies: BTreeMap::new(),
-            last_reply: 0,
-            changes: HashMap::new(),
-            last_change: 0,
-            outcomes: OutcomeCallers::default(),
+            replies: NumberedCallers::new(),
+            changes: NumberedCallers::new(),
+            outcomes: NumberedCallers::new(),
             ends: RefCell::default(),
             live: HashMap::new(),
             drained: Some(Vec::new()),
@@ -64,48 +61,37 @@ impl Callers {
 
     /// Makes a place for an answer. Returns where it will arrive, and its number.
     pub(crate) fn expect_answer(&mut self) -> (oneshot::Receiver<Answer>, ReplyTo) {
-        let (sender, receiver) = oneshot::channel();
-        // No number is used twice, so a late answer cannot reach another caller.
-        self.last_reply += 1;
-        let reply = ReplyTo(self.last_reply);
-        self.replies.insert(reply, sender);
-        (receiver, reply)
+        let (number, receiver) = self.replies.expect();
+        (receiver, ReplyTo(number))
     }
 
     /// Answers a caller. If the caller has gone, the answer is dropped: the invocation goes on without its caller.
     pub(crate) fn answer(&mut self, to: ReplyTo, answer: Answer) {
-        if effects::leaves()
-            && let Some(reply) = self.replies.remove(&to)
-        {
-            let _ = reply.send(answer); // an error: the caller has gone
+        if effects::leaves() {
+            self.replies.answer(to.0, answer);
         }
     }
 
-    /// Makes a place for the outcome of storing a change. Returns where it will arrive, and its number.
-    pub(crate) fn expect_change(&mut self) -> (oneshot::Receiver<Result<(), Arc<str>>>, u64) {
-        let (sender, receiver) = oneshot::channel();
-        self.last_change += 1;
-        self.changes.insert(self.last_change, sender);
-        (receiver, self.last_change)
+    /// Makes a place for the outcome of storing a change. Returns its number, and where it will arrive.
+    pub(crate) fn expect_change(&mut self) -> (u64, oneshot::Receiver<Result<(), Arc<str>>>) {
+        self.changes.expect()
     }
 
     /// Tells the caller of a change whether it is stored.
     pub(crate) fn change_stored(&mut self, number: u64, result: Result<(), Arc<str>>) {
-        if effects::leaves()
-            && let Some(waiting) = self.changes.remove(&number)
-        {
-            let _ = waiting.send(result); // an error: fnd is stopping
+        if effects::leaves() {
+            self.changes.answer(number, result);
         }
     }
 
     /// Returns how many callers wait for an answer.
     pub(crate) fn waiting(&self) -> usize {
-        self.replies.len()
+        self.replies.waiting.len()
     }
 
     /// Removes the place of a caller that has gone.
     pub(crate) fn left(&mut self, reply: ReplyTo) {
-        self.replies.remove(&reply);
+        self.replies.waiting.remove(&reply.0);
     }
 
     /// Returns a future that resolves when an invocation has ended, or when fnd stops.
@@ -197,7 +183,7 @@ mod tests {
             Some(Ok(Answer::Queued(InvocationId(2))))
         ));
         assert!(first.now_or_never().is_none());
-        assert_eq!((callers.replies.len(), to_first), (1, ReplyTo(1)));
+        assert_eq!((callers.waiting(), to_first), (1, ReplyTo(1)));
     }
 
     #[test]

@@ -50,9 +50,13 @@ impl ControlCall {
     /// # Errors
     /// [`Code::NotFound`] if the text is not a valid name.
     pub(super) fn function(&self) -> Result<FunctionName, Refusal> {
-        let text = self.places.first().map_or("", String::as_str);
         // A text that is no name is the name of no function.
-        FunctionName::new(text).map_err(|error| refuse(Code::NotFound, error.to_string()))
+        FunctionName::new(self.place(0)).map_err(|error| refuse(Code::NotFound, error.to_string()))
+    }
+
+    /// Returns the value of a `{...}` in the path.
+    pub(super) fn place(&self, number: usize) -> &str {
+        self.places.get(number).map_or("", String::as_str)
     }
 
     /// Returns the invocation in the path.
@@ -60,12 +64,10 @@ impl ControlCall {
     /// # Errors
     /// [`Code::NotFound`] if the text is not a valid id.
     pub(super) fn invocation(&self) -> Result<InvocationId, Refusal> {
-        let text = self.places.first().map_or("", String::as_str);
+        let text = self.place(0);
         InvocationId::parse(text).ok_or_else(|| {
-            refuse(
-                Code::NotFound,
-                format!("`{}` is not an id of an invocation (a UUID)", short(text)),
-            )
+            let detail = format!("`{}` is not an id of an invocation (a UUID)", short(text));
+            refuse(Code::NotFound, detail)
         })
     }
 

@@ -12,7 +12,7 @@
 use super::call::RequestingFunction;
 use super::limits::LIMITS;
 use super::routes;
-use super::service::too_many;
+use super::service::{peer_of, too_many};
 use crate::backend::Backend;
 use crate::functions::api_sockets::FunctionSockets;
 use crate::http::connections::{ConnectionOwner, HttpConnection};
@@ -70,16 +70,11 @@ struct FunctionApi {
 impl HttpService for FunctionApi {
     type Caller = Peer;
 
-    fn limits(&self) -> HttpLimits {
-        LIMITS
-    }
+    const LIMITS: HttpLimits = LIMITS;
 
     fn admit(&self, accepted: &AcceptedConnection) -> Result<(Self::Caller, Rc<HttpConnection>), Option<Refusal>> {
         let function = &self.function;
-        let peer = Peer::of(accepted.unix().ok_or(None)?).map_err(|error| {
-            tracing::warn!("failed to get the user of a connection to the socket of {function}: {error}, closing it");
-            None
-        })?;
+        let peer = peer_of(accepted, &format_args!("the socket of {function}"))?;
         let uid = self.backend.access(function).map(|(uid, _)| uid);
         if uid != Some(peer.uid) {
             let detail = format!("this is the socket of `{function}`, and only the user of that function may use it");

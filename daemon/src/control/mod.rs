@@ -13,9 +13,8 @@
 //! - `condition`: the headers `If-Match` and `If-None-Match`
 //! - `function_sockets`: the sockets of functions that may do something here
 //! - `granted`: what a function may do at its socket
-//! - `kept_socket`: makes the socket again when somebody removes it
 //! - `limits`: the limits of the control socket; `http/limits.rs` has those of every server
-//! - `listen`: the socket itself
+//! - `listen`: the socket itself, also after somebody has removed it
 //! - `refusal`: the refusals of the API alone: ids that are unknown, failures of the daemon
 //! - `routes`: all routes of the API, a file for each resource
 //! - `service`: serves the API on the control socket
@@ -24,7 +23,6 @@ mod call;
 mod condition;
 pub(crate) mod function_sockets;
 mod granted;
-pub(crate) mod kept_socket;
 pub(crate) mod limits;
 pub(crate) mod listen;
 mod refusal;

@@ -15,6 +15,7 @@ use fnd_core::api::problem::Code;
 use hyper::Request;
 use hyper::body::Incoming;
 use std::cell::RefCell;
+use std::fmt::Display;
 use std::rc::Rc;
 
 /// Returns a future that serves the API until it is stopped, and the handle that stops it. `access` may change
@@ -37,15 +38,10 @@ struct ControlApi {
 impl HttpService for ControlApi {
     type Caller = (Peer, Permissions);
 
-    fn limits(&self) -> HttpLimits {
-        LIMITS
-    }
+    const LIMITS: HttpLimits = LIMITS;
 
     fn admit(&self, accepted: &AcceptedConnection) -> Result<(Self::Caller, Rc<HttpConnection>), Option<Refusal>> {
-        let peer = Peer::of(accepted.unix().ok_or(None)?).map_err(|error| {
-            tracing::warn!("failed to get the user of a connection to the control socket: {error}, closing it");
-            None
-        })?;
+        let peer = peer_of(accepted, &"the control socket")?;
         let admitted = self.backend.connections().admit(ConnectionOwner::User(peer.uid));
         let place = admitted.map_err(|full| Some(too_many(full)))?;
         let reach = self.access.borrow().reach(&peer);
@@ -65,6 +61,14 @@ impl HttpService for ControlApi {
             "a connection of the control socket ended: {error}"
         );
     }
+}
+
+/// Returns the peer of a connection to a socket. Without a peer that the kernel knows, it is closed.
+pub(super) fn peer_of(accepted: &AcceptedConnection, socket: &dyn Display) -> Result<Peer, Option<Refusal>> {
+    Peer::of(accepted.unix().ok_or(None)?).map_err(|error| {
+        tracing::warn!("failed to get the user of a connection to {socket}: {error}, closing it");
+        None
+    })
 }
 
 /// Returns the refusal of a connection because of too many others.

@@ -19,7 +19,7 @@ const MAGIC: u32 = 0x377f_0682;
 /// The version of the format.
 const FORMAT: u32 = 3_007_000;
 /// The page size of all databases of fnd: SQLite's default.
-const PAGE: usize = 4096;
+pub(crate) const PAGE: usize = 4096;
 /// How many times the log may have begun anew since its end was recorded. It is recorded after each commit of fnd, and only a
 /// kill or another program comes between; a log of another database fits by chance once in four million times.
 const NEWER_MAX: u32 = 1024;

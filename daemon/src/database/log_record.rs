@@ -44,6 +44,15 @@ impl FileIdentity {
     }
 }
 
+/// Commits that are missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LostCommits {
+    /// The loss, as text for people.
+    pub(crate) what: String,
+    /// The end of the log, if what the log still has belongs to the database.
+    pub(crate) log: Option<LogEnd>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LogRecordContent {
     /// The log is being emptied after all of it was copied into the database.
@@ -92,18 +101,7 @@ impl LogRecordContent {
             boot: String::from_utf8_lossy(boot).into_owned(),
         })
     }
-}
 
-/// Commits that are missing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LostCommits {
-    /// The loss, as text for people.
-    pub(crate) what: String,
-    /// The end of the log, if what the log still has belongs to the database.
-    pub(crate) log: Option<LogEnd>,
-}
-
-impl LogRecordContent {
     /// Compares what is recorded with the files. They are not changed.
     fn lost(&self, database: &Path) -> io::Result<Option<LostCommits>> {
         let directory = std::fs::metadata(database.parent().unwrap_or(Path::new("/")))?;

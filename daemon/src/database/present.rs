@@ -8,7 +8,6 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, statat};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of the header of a database; a file without one is never a database in use. Source: "Database File Format",
 /// section 1.3, of SQLite.
@@ -20,11 +19,6 @@ pub(crate) struct PresentFiles {
     path: PathBuf,
     /// The database, and behind it its write-ahead log and the index of that. Empty if there is no database yet.
     files: Mutex<Vec<OpenFile>>,
-    /// Bytes of the log and of the database after the last write; only the writer makes them shorter. The size in the
-    /// database header is no measure: on a full disk a checkpoint may have written the header but not the pages, which
-    /// are then still in the log.
-    log: AtomicU64,
-    bytes: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -34,6 +28,17 @@ struct OpenFile {
     file: OwnedFd,
     /// Device and inode: an open file keeps both, so they are read once.
     identity: (u64, u64),
+    /// Bytes of the database or of the log after the last write; only the writer makes them shorter. The size in the
+    /// database header is no measure: on a full disk a checkpoint may have written the header but not the pages, which
+    /// are then still in the log. 0 for the index of the log.
+    bytes: u64,
+}
+
+impl OpenFile {
+    fn size(&self) -> u64 {
+        let stat = fstat(&self.file);
+        stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
+    }
 }
 
 fn open_files(path: &Path) -> rustix::io::Result<Vec<OpenFile>> {
@@ -51,6 +56,7 @@ fn open_files(path: &Path) -> rustix::io::Result<Vec<OpenFile>> {
                     path,
                     file,
                     identity,
+                    bytes: 0,
                 });
             }
             // The files of the log need not be there; the database must.
@@ -63,13 +69,6 @@ fn open_files(path: &Path) -> rustix::io::Result<Vec<OpenFile>> {
 
 fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
-}
-
-/// Returns the size of the file with a suffix; 0 if there is none.
-fn bytes(files: &[OpenFile], suffix: &str) -> u64 {
-    let file = files.iter().find(|file| file.suffix == suffix);
-    let stat = file.and_then(|file| fstat(&file.file).ok());
-    stat.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0))
 }
 
 impl PresentFiles {
@@ -105,10 +104,9 @@ impl PresentFiles {
 
     /// Notes the sizes of the files after a write by fnd, whether the write succeeded or not.
     pub(crate) fn written(&self) {
-        let files = lock(&self.files);
-        if !files.is_empty() {
-            self.log.store(bytes(&files, "-wal"), Ordering::Relaxed);
-            self.bytes.store(bytes(&files, ""), Ordering::Relaxed);
+        let mut files = lock(&self.files);
+        for file in files.iter_mut().filter(|file| file.suffix != "-shm") {
+            file.bytes = file.size();
         }
     }
 
@@ -124,13 +122,14 @@ impl PresentFiles {
     /// before it writes.
     pub(crate) fn wrong_or_short(&self) -> Option<String> {
         self.wrong().or_else(|| {
-            let files = lock(&self.files);
-            let is_shorter = |now: u64, before: &AtomicU64| now < before.load(Ordering::Relaxed);
-            let (database, log) = (bytes(&files, ""), bytes(&files, "-wal"));
-            // Bytes that were cut off during a write of fnd are missing in the size noted after it.
-            let short = database < HEADER || is_shorter(database, &self.bytes) || is_shorter(log, &self.log);
-            (short && !files.is_empty())
-                .then(|| format!("`{}` was truncated while fnd was running", self.path.display()))
+            let is_short = |file: &OpenFile| match file.suffix {
+                // Bytes that were cut off during a write of fnd are missing in the size noted after it.
+                "" => file.size() < file.bytes.max(HEADER),
+                "-wal" => file.size() < file.bytes,
+                _ => false,
+            };
+            let short = lock(&self.files).iter().any(is_short);
+            short.then(|| format!("`{}` was truncated while fnd was running", self.path.display()))
         })
     }
 }

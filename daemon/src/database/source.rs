@@ -7,9 +7,6 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
-/// Page size of every database of fnd: SQLite's own default.
-const PAGE: u64 = 4096;
-
 /// Files that are removed with this value.
 pub(crate) struct Copies(pub(crate) Vec<PathBuf>);
 
@@ -46,7 +43,7 @@ pub(crate) fn linked(from: &Path, to: &Path, lost: &LostCommits) -> io::Result<C
     if let Some(end) = &lost.log {
         let old = BufReader::new(File::open(beside(from, "-wal"))?);
         let new = BufWriter::new(File::create(beside(&link, "-wal"))?);
-        let pages = u32::try_from(std::fs::metadata(from)?.len() / PAGE).unwrap_or(u32::MAX);
+        let pages = u32::try_from(std::fs::metadata(from)?.len() / log::PAGE as u64).unwrap_or(u32::MAX);
         log::write_anew(old, end, pages, new)?;
     }
     Ok(files)

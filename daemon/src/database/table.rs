@@ -4,12 +4,12 @@ use super::{all, execute};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, Row, params_from_iter};
 
-/// How much of a table was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How much of a table was read; of two parts of a table, the smaller value is that of both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Read {
-    All,
     /// Some rows could not be read.
     Some,
+    All,
 }
 
 /// A table and the columns of its key.
@@ -55,9 +55,6 @@ impl DatabaseTable {
         (select, condition): (&str, &str),
         read: &dyn Fn(&Row<'_>) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<Vec<Vec<Value>>> {
-        let width = db
-            .prepare(&format!("SELECT {select} FROM {}", self.name))?
-            .column_count();
         let sql = format!(
             "SELECT {select}, {} FROM {} {condition}",
             self.key.join(", "),
@@ -65,10 +62,11 @@ impl DatabaseTable {
         );
         let mut unreadable = Vec::new();
         let mut statement = db.prepare(&sql)?;
+        let columns = statement.column_count();
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             if read(row).is_err() {
-                let key = (width..width + self.key.len()).map(|column| row.get::<_, Value>(column));
+                let key = (columns - self.key.len()..columns).map(|column| row.get::<_, Value>(column));
                 unreadable.push(key.collect::<rusqlite::Result<Vec<_>>>()?);
             }
         }
@@ -130,23 +128,21 @@ impl<'a> Copier<'a> {
 
     /// Copies all readable rows, forwards and, if that breaks off, backwards. Returns whether it read all of them.
     pub(crate) fn all(&self) -> rusqlite::Result<Read> {
-        let mut first = None;
-        for direction in ["ASC", "DESC"] {
-            // In the order of the table itself: the order of an index would need both an undamaged index and an
-            // undamaged table.
-            let order = if self.table.is_by_rowid {
-                format!("rowid {direction}")
-            } else {
-                let keys = self.table.key.iter().map(|key| format!("{key} {direction}"));
-                keys.collect::<Vec<_>>().join(", ")
-            };
-            let read = self.rows(&format!("NOT INDEXED ORDER BY {order}"), None)?;
-            first.get_or_insert(read);
-            if read == Read::All {
-                break;
-            }
+        // In the order of the table itself: the order of an index would need both an undamaged index and an undamaged
+        // table.
+        let key: &[&str] = match self.table.is_by_rowid {
+            true => &["rowid"],
+            false => self.table.key,
+        };
+        let read = |direction: &str| {
+            let order: Vec<_> = key.iter().map(|key| format!("{key} {direction}")).collect();
+            self.rows(&format!("NOT INDEXED ORDER BY {}", order.join(", ")), None)
+        };
+        let forwards = read("ASC")?;
+        if forwards == Read::Some {
+            read("DESC")?;
         }
-        Ok(first.unwrap_or(Read::Some))
+        Ok(forwards)
     }
 
     /// Copies the rows that belong to the invocations of the new database.
@@ -211,9 +207,7 @@ impl<'a> Copier<'a> {
                 Ok(key) => each(&key).map(|()| Read::All),
                 Err(_) => Ok(Read::Some),
             })?;
-            if read_here == Read::Some {
-                read = Read::Some;
-            }
+            read = read.min(read_here);
             if is_end {
                 break;
             }
@@ -261,11 +255,7 @@ impl<'a> Copier<'a> {
         let mut read = Read::All;
         for _ in 0..most_rows(self.from) {
             match rows.next() {
-                Ok(Some(row)) => {
-                    if each(row)? == Read::Some {
-                        read = Read::Some;
-                    }
-                }
+                Ok(Some(row)) => read = read.min(each(row)?),
                 Ok(None) => return Ok((read, true)),
                 Err(_) => break,
             }

@@ -251,8 +251,7 @@ impl Driver {
         // An invocation with a waiting caller is not durable, so it begins without the disk.
         submit.wait = call.at_once;
         submit.payload = call.payload;
-        let data = submit.payload.data.take();
-        submit.payload.data = data.map(|data| self.callers.buffers.hold(&data));
+        self.hold_body(&mut submit);
         let refusal = self.supervisor.refusal(now, &submit);
         let refusal = refusal.map(|rejection| follow_ups::words(&submit.function, rejection));
         let Some(why) = call.skip.or(refusal) else {

@@ -4,6 +4,7 @@ use super::{Driver, DriverMessage};
 use crate::buffers::{Reservation, SMALL};
 use crate::output::{AttemptKey, message};
 use crate::triggers::secrets::SecretsAnswer;
+use crate::workers::adoption::PipeEnds;
 use crate::workers::link::Incoming;
 use crate::workers::requests::PendingRequest;
 use fnd_core::lifecycle::{InstallAnswer, refused_by_0_1};
@@ -104,18 +105,17 @@ impl Driver {
 
     /// Handles a refusal. The spawner refuses reads of releases and copies for lanes with the same frame as files.
     fn refused(&mut self, request: u32, mut refused: Refused) {
-        let purpose = self.workers.pending.remove(&request);
-        let why = || refused.problems.first().map(|problem| problem.message.clone());
-        match purpose {
-            Some(PendingRequest::Files(sender)) => drop(sender.send(Err(why().unwrap_or_default()))),
-            Some(PendingRequest::Lend(lane, tree)) => self.lent((lane, tree), Err(why().unwrap_or_default())),
-            _ => {
-                if self.workers.welcome.is_of_0_1() {
-                    refused_by_0_1(&mut refused);
-                }
-                self.judged(request, InstallAnswer::Refused(Box::new(refused)));
-            }
+        let purpose = self.workers.pending.get(&request);
+        if let Some(PendingRequest::Files(_) | PendingRequest::Lend(..)) = purpose {
+            let why = refused.problems.first().map_or("", |problem| problem.message.as_str());
+            return self.request_failed(request, why);
         }
+        // A request that stays here would count as unanswered for ever, such as a reload.
+        self.workers.pending.remove(&request);
+        if self.workers.welcome.is_of_0_1() {
+            refused_by_0_1(&mut refused);
+        }
+        self.judged(request, InstallAnswer::Refused(Box::new(refused)));
     }
 
     fn failed(&mut self, request: u32, message: &str) {
@@ -152,14 +152,13 @@ impl Driver {
 
     /// Handles the start of a worker or of a program of fnd.
     fn started(&mut self, request: u32, spawned: &Spawned, descriptors: Vec<OwnedFd>) {
+        let ends = PipeEnds::take(spawned, descriptors);
         match self.workers.pending.remove(&request) {
-            Some(PendingRequest::Watch(asked)) => self.watcher_runs(*asked, spawned, descriptors.into_iter()),
-            Some(PendingRequest::Measure(worker)) => self.measurement_runs(worker, spawned, descriptors.into_iter()),
+            Some(PendingRequest::Watch(asked)) => self.watcher_runs(*asked, ends),
+            Some(PendingRequest::Measure(worker)) => self.measurement_runs(worker, ends),
             Some(PendingRequest::Spawn(starting)) => {
                 let user = self.serving(&starting.meta.function).map(|serving| serving.uid);
-                let event = self
-                    .workers
-                    .started(*starting, (spawned, descriptors), &self.output, user);
+                let event = self.workers.started(*starting, ends, &self.output, user);
                 self.step(event);
             }
             // Nothing is started for the other requests.
@@ -270,12 +269,11 @@ impl Driver {
     /// Handles the messages that a worker sent before it ended: the end of the worker may be reported before its messages
     /// are read. The worker gets no more calls.
     pub(super) fn drain_messages(&mut self, worker: WorkerId) {
-        let attached = self.workers.attached.get(&worker);
-        if attached.is_none_or(|attached| attached.member.is_none()) {
+        let Some(member) = self.workers.member(worker) else {
             return;
-        }
+        };
         // The conversation is still needed after `Closed`. From then on the supervisor sends this worker no call.
-        let conversation = self.workers.conversation(worker);
+        let conversation = member.conversation();
         self.step(Event::Closed(worker));
         let Some(conversation) = conversation else { return };
         let mut last = Vec::new();

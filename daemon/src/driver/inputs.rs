@@ -332,12 +332,8 @@ impl Driver {
 impl Daemon {
     /// Starts a scan; resolves when everything it sees is installed or refused.
     pub(crate) fn scan(&self) -> oneshot::Receiver<()> {
-        let (sender, settled) = oneshot::channel();
-        let mut state = self.state.borrow_mut();
-        let number = state.lifecycle.installer.new_scan();
-        state.functions.catalog.rescan(number, Rescan::default());
-        state.functions.settling.push((number, sender));
-        settled
+        let state = &mut *self.state.borrow_mut();
+        state.functions.scan(&mut state.lifecycle.installer, Rescan::default())
     }
 
     /// Handles the end of the first scan: every function is known.
@@ -363,20 +359,16 @@ impl Daemon {
     /// manager is notified of both. With `accept_empty` an empty functions directory is accepted as meant.
     pub(crate) fn reload(&self, accept_empty: bool) -> oneshot::Receiver<()> {
         systemd::reloading();
-        let (sender, settled) = oneshot::channel();
-        let mut state = self.state.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         state.functions.reloading = true;
         state.workers.reload();
-        let scan = state.lifecycle.installer.new_scan();
         // Everything is judged again, because defaults and sizes may have changed. The scan comes after the settings,
         // because the spawner answers in order.
         let how = Rescan {
             forget: true,
             accept_empty,
         };
-        state.functions.catalog.rescan(scan, how);
-        state.functions.settling.push((scan, sender));
-        drop(state);
+        let settled = state.functions.scan(&mut state.lifecycle.installer, how);
         self.changed.notify_one();
         settled
     }

@@ -39,9 +39,9 @@ use crate::stores::audit::Audit;
 use crate::stores::kv::StateStore;
 use crate::triggers::files::Watchers;
 use crate::triggers::http::Listener;
+use crate::triggers::nats::Messages;
 use crate::triggers::nats::fact::NatsFact;
 use crate::triggers::nats::port::NatsPort;
-use crate::triggers::nats::{EndedInvocation, Messages};
 use crate::triggers::schedule;
 use crate::triggers::secrets::TriggerSecrets;
 use crate::views::trees::TreesOnDisk;
@@ -61,12 +61,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, mpsc};
 
 /// Frames taken from the spawner before other sources get a turn.
@@ -99,7 +97,7 @@ pub enum DriverMessage {
     /// answer.
     MessageKnown(u64, Result<Option<Box<KnownMessage>>, String>),
     /// The ended invocation of a message, or why the ledger does not answer.
-    MessageEndRead(InvocationId, Result<Option<Box<EndedInvocation>>, String>),
+    MessageEndRead(InvocationId, Result<Option<Box<ledger::StoredInvocation>>, String>),
     /// The answer to a request that somebody has sent by NATS, for this inbox.
     RequestAnswered(FunctionName, Arc<str>, Box<Answer>),
 }
@@ -189,14 +187,6 @@ pub struct Daemon {
     pub(crate) put_off: Notify,
     /// The way in for tasks and threads, which also starts tasks.
     pub(crate) inbox: Inbox,
-}
-
-/// The deadline and the socket that the main loop waits for, besides its messages.
-pub(crate) struct Waits {
-    deadline: Option<Instant>,
-    socket: Rc<AsyncFd<OwnedFd>>,
-    /// The same socket, if frames wait until it has room for them.
-    room: Option<Rc<AsyncFd<OwnedFd>>>,
 }
 
 impl Driver {
@@ -343,7 +333,7 @@ impl Daemon {
 
     async fn turn(&self, messages: &mut mpsc::UnboundedReceiver<DriverMessage>) -> Result<Infallible, ConnectionError> {
         loop {
-            let Waits { deadline, socket, room } = self.before_waiting()?;
+            let deadline = self.before_waiting()?;
             let timer = async {
                 match deadline {
                     Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
@@ -352,7 +342,7 @@ impl Daemon {
             };
             tokio::select! {
                 // Cancel-safe, as its comment says.
-                exchanged = self.exchange(&socket, room.as_deref()) => exchanged?,
+                exchanged = self.exchange() => exchanged?,
                 // Cancel-safe: a message is taken or stays (tokio, `UnboundedReceiver::recv`).
                 Some(message) = messages.recv() => {
                     if self.input_of_loop(LoopInput::Message(message)) {
@@ -382,8 +372,8 @@ impl Daemon {
         }
     }
 
-    /// Begins a turn of the main loop: reports problems and computes the deadline. Returns what the turn waits for.
-    pub(crate) fn before_waiting(&self) -> Result<Waits, ConnectionError> {
+    /// Begins a turn of the main loop: reports problems and computes the deadline, which it returns.
+    pub(crate) fn before_waiting(&self) -> Result<Option<Instant>, ConnectionError> {
         // The state is borrowed here only. Tasks and the control server borrow it while the loop waits.
         let mut state = self.state.borrow_mut();
         if let Some(why) = state.turn.failed.take() {
@@ -396,12 +386,8 @@ impl Daemon {
         // A problem may set a deadline (a status file, an alert), so the problems come before the deadline is computed.
         state.report_problems();
         state.turn.wakes_at = state.next_deadline();
-        let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
-        Ok(Waits {
-            deadline: state.turn.wakes_at.map(|mono| state.clock.instant(mono)),
-            socket: connection.socket(),
-            room: connection.room(),
-        })
+        state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
+        Ok(state.turn.wakes_at.map(|mono| state.clock.instant(mono)))
     }
 
     /// Waits until the spawner has answered everything. The spawner ends with the connection, so a directory that it
@@ -418,27 +404,28 @@ impl Daemon {
 
     async fn answers(&self) -> Result<(), ConnectionError> {
         loop {
-            let (socket, room) = {
+            let is_over = {
                 let state = self.state.borrow();
                 let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
                 // A measurement that was killed asks for the removal of its directory only when its end is reported.
-                if connection.is_answered() && state.quotas.is_idle() {
-                    return Ok(());
-                }
-                (connection.socket(), connection.room())
+                connection.is_answered() && state.quotas.is_idle()
             };
-            self.exchange(&socket, room.as_deref()).await?;
+            if is_over {
+                return Ok(());
+            }
+            self.exchange().await?;
         }
     }
 
     /// Waits for frames, and for room where frames wait to be sent; receives or sends them. Cancel-safe: readiness is
     /// cleared only after a read that returned nothing. Room that was seen and not used is seen again, since frames
     /// still wait.
-    async fn exchange(
-        &self,
-        socket: &AsyncFd<OwnedFd>,
-        room: Option<&AsyncFd<OwnedFd>>,
-    ) -> Result<(), ConnectionError> {
+    async fn exchange(&self) -> Result<(), ConnectionError> {
+        let (socket, room) = {
+            let state = self.state.borrow();
+            let connection = state.workers.connection.as_ref().ok_or(ConnectionError::Closed)?;
+            (connection.socket(), connection.room())
+        };
         tokio::select! {
             ready = socket.readable() => {
                 let mut ready = ready.map_err(ConnectionError::Io)?;
@@ -446,7 +433,7 @@ impl Daemon {
                     ready.clear_ready();
                 }
             }
-            ready = has_room(room) => {
+            ready = has_room(room.as_deref()) => {
                 ready?;
                 let mut state = self.state.borrow_mut();
                 state.workers.connection.as_mut().ok_or(ConnectionError::Closed)?.flush()?;

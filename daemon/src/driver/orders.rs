@@ -17,14 +17,12 @@ use fnd_core::lifecycle::waiting_builds::BuildEnd;
 use fnd_core::lifecycle::{CheckEnd, Lifecycle, NodeFacts, Order, Running, SourceFiles, checker};
 use fnd_core::quota::books::MeasurementFailure;
 use fnd_core::quota::{Measured, Quotas};
-use fnd_core::records::Payload;
 use fnd_core::records::outcome::Trigger;
 use fnd_core::report::ReportEvent;
-use fnd_core::run::{Event, Submit};
+use fnd_core::run::Event;
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Exited, Installed, Request, Spawn, Spawned, Sweep};
+use fnd_wire::frame::{Exited, Installed, Request, Spawn, Sweep};
 use fnd_wire::ids::{FunctionName, InvocationId, Version, WorkerId};
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 impl Driver {
@@ -39,7 +37,7 @@ impl Driver {
         let places = FunctionPlaces {
             dirs: &self.workers.welcome.functions_dirs,
             state: &self.node.places.state,
-            own_uid: self.node.settings.own_uid,
+            own_uid: self.node.settings.access.borrow().own_uid,
         };
         let (settings, supervisor) = (&self.node.settings, &self.supervisor);
         let node = NodeFacts {
@@ -175,9 +173,8 @@ impl Driver {
     }
 
     /// Removes the files that builds of an earlier fnd have left, if that fnd was killed.
-    pub(super) fn sweep_builds(&mut self) {
-        // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
-        if self.workers.welcome.is_of_0_1() || std::mem::replace(&mut self.trees.is_swept, true) {
+    fn sweep_builds(&mut self) {
+        if std::mem::replace(&mut self.trees.is_swept, true) {
             return;
         }
         let homes = Path::new(&self.node.places.state).join("home");
@@ -191,19 +188,13 @@ impl Driver {
     /// Starts a run of checks with this input. It has many files, because the start of a process in a new sandbox takes longer
     /// than all other steps of an edit.
     pub(super) fn start_checks(&mut self, input: Vec<u8>) {
-        let submit = self.new_submit(checker(), Trigger::Manual);
+        let mut submit = self.new_submit(checker(), Trigger::Manual);
         let id = submit.id;
         self.lifecycle.installer.checks.started(id);
         // A run that is waited for is not made durable, and this one need not be: the next fnd checks the files anew. A failed
         // check is no dead letter, either.
-        let submit = Submit {
-            wait: true,
-            payload: Payload {
-                data: Some(input.into()),
-                ..Payload::default()
-            },
-            ..submit
-        };
+        submit.wait = true;
+        submit.payload.data = Some(input.into());
         if let Err(why) = self.submit_own(submit) {
             self.turn.checks.push_back(CheckEnd::not_started(id, &why));
         }
@@ -262,16 +253,13 @@ impl Driver {
             .collect();
         let invocations = self.supervisor.live_invocations().collect();
         self.workers.request(&Request::Sweep(Sweep { functions, invocations }));
-        self.prune_trees();
-        self.sweep_builds();
-    }
-
-    /// Has the spawner delete the trees that no version has.
-    fn prune_trees(&mut self) {
+        // The spawner of fnd 0.1 builds nothing, and ends the connection at a request that it does not know.
         if !self.workers.welcome.is_of_0_1() {
             self.trees.changed();
+            // Trees that no version has are deleted.
             let keep = self.node.settings.settings.build.keep.as_secs();
             self.workers.request(&Request::PruneTrees(keep));
+            self.sweep_builds();
         }
     }
 
@@ -369,13 +357,8 @@ impl Driver {
     }
 
     /// Reads the result of a measurement that the spawner has started.
-    pub(super) fn measurement_runs(
-        &mut self,
-        worker: WorkerId,
-        spawned: &Spawned,
-        mut descriptors: impl Iterator<Item = OwnedFd>,
-    ) {
-        let Some(stdout) = PipeEnds::take(spawned, &mut descriptors).stdout else {
+    pub(super) fn measurement_runs(&mut self, worker: WorkerId, ends: PipeEnds) {
+        let Some(stdout) = ends.stdout else {
             // The kernel drops descriptors for which there is no room.
             return self.measurement_said(worker, None);
         };

@@ -176,7 +176,9 @@ impl Driver {
                 // The answer often comes within some microseconds, so the main thread may look for it without sleeping.
                 self.spin.message_follows(SpinStep::Answer, self.callers.waiting());
             }
-            Action::CanaryFailed(function) => self.canary_failed(&function),
+            Action::CanaryFailed(function) => self.decide_lifecycle(|lifecycle, node, out| {
+                lifecycle.canary_failed(&function, node.now.unix_ms, out);
+            }),
             Action::CancelCall { worker, call } => self.workers.cancel_call(worker, call),
             Action::DropCall { worker, call } => {
                 // No answer will come for this call, but what it has printed still belongs to its record.
@@ -233,8 +235,11 @@ impl Driver {
                 // The record of a call whose output is still being read waits for the counts of that output.
                 if let Some((attempt, record)) = self.records.keep((attempt, record)) {
                     self.record_due(Some(record.id));
-                    let output = self.worker_output(attempt.worker);
-                    self.record((attempt, record), &output);
+                    // A worker that has not ended has no lines here.
+                    let output = attempt
+                        .worker
+                        .and_then(|worker| self.follow_ups.outputs.remove(&worker));
+                    self.record((attempt, record), &output.unwrap_or_default());
                 }
             }
             Action::PutBack(attempt, record) => {
@@ -256,10 +261,8 @@ impl Driver {
                 // turn, so the ledger has the record by then.
                 self.ended(&record, "");
                 self.nats.ends(&record);
-                match record.reason {
-                    Some(Reason::Skipped(Skip::QueueFull)) => self.queue_full(&record.function),
-                    Some(Reason::Skipped(Skip::Quota)) => self.quota_refused(&record.function),
-                    _ => {}
+                if let Some(Reason::Skipped(skip)) = record.reason {
+                    self.skipped(&record.function, skip);
                 }
                 let parts = self.after_end(&record, "");
                 self.store_end(LedgerCommand::Update(record), parts);
@@ -284,7 +287,7 @@ impl Driver {
                 let parts = vec![superseded, LedgerCommand::Update(record)];
                 self.records.store(LedgerCommand::Together(parts));
             }
-            Action::Follow(id, payload) => self.follow_ups.expect(id, *payload),
+            Action::Follow(id, payload) => drop(self.follow_ups.payloads.insert(id, *payload)),
             Action::EnabledChanged(function) => self.follow_triggers(&function),
             Action::Release { function, invocation } => self.workers.release_tmp(Some((function, invocation))),
             Action::Reply(to, answer) => {
@@ -295,7 +298,9 @@ impl Driver {
             Action::Gone(function) => self.function_gone(&function),
             Action::Serves(function, version) => self.version_serves(&function, version),
             Action::Refused(function, error) => self.report_refused(&function, &error),
-            Action::CanaryServes(function, version) => self.canary_serves(&function, version),
+            Action::CanaryServes(function, version) => self.decide_lifecycle(|lifecycle, node, out| {
+                lifecycle.canary_serves(&function, version, node.now.unix_ms, out);
+            }),
             Action::TrialFailed {
                 function,
                 version,
@@ -307,11 +312,7 @@ impl Driver {
             Action::Notice(notice) => {
                 self.report(ReportEvent::Notice(&notice));
                 if let Notice::Rejected { function, skip, .. } = &notice {
-                    match skip {
-                        Skip::QueueFull => self.queue_full(function),
-                        Skip::Quota => self.quota_refused(function),
-                        _ => {}
-                    }
+                    self.skipped(function, *skip);
                 }
             }
             Action::Drained => self.callers.drained(),
@@ -330,10 +331,13 @@ impl Driver {
         }
     }
 
-    /// Returns the last lines of a worker that has ended; nothing if it has not.
-    fn worker_output(&mut self, worker: Option<WorkerId>) -> String {
-        let output = worker.and_then(|worker| self.follow_ups.outputs.remove(&worker));
-        output.unwrap_or_default()
+    /// Does what follows from a refusal of work of a function.
+    fn skipped(&mut self, function: &FunctionName, skip: Skip) {
+        match skip {
+            Skip::QueueFull => self.queue_full(function),
+            Skip::Quota => self.quota_refused(function),
+            _ => {}
+        }
     }
 
     /// Stores an ended attempt and what follows from it; `output` is the last lines that it printed.
@@ -410,6 +414,13 @@ impl Driver {
     /// Returns a request to run with a new id.
     pub(crate) fn new_submit(&mut self, function: FunctionName, trigger: Trigger) -> Submit {
         Submit::new(self.next_id(), function, trigger)
+    }
+
+    /// Counts the body of a request in the budget of bodies, like that of a caller.
+    pub(super) fn hold_body(&self, submit: &mut Submit) {
+        if let Some(data) = &mut submit.payload.data {
+            *data = self.callers.buffers.hold(data);
+        }
     }
 
     /// Submits a request. Returns whether the supervisor has the request, to run it or to record its refusal. Otherwise no

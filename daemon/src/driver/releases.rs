@@ -3,7 +3,7 @@
 //! a scan or a reload, and from a release that serves or cannot be loaded.
 
 use super::Driver;
-use crate::functions::catalog::{CatalogEvent, marked};
+use crate::functions::catalog::{CatalogEvent, Findings, marked};
 use crate::functions::retention_policy::retention;
 use crate::systemd;
 use crate::workers::requests::StoredFiles;
@@ -29,12 +29,12 @@ impl Driver {
                 self.lifecycle.not_quiet();
                 self.decide_lifecycle(|lifecycle, _, out| lifecycle.removed(&names, out));
             }
-            CatalogEvent::Findings {
+            CatalogEvent::Findings(Findings {
                 problems,
                 clashes,
                 unclaimed,
                 unread,
-            } => {
+            }) => {
                 if marked(&problems).ne(marked(&self.functions.name_problems)) {
                     self.lifecycle.not_quiet();
                 }
@@ -139,9 +139,6 @@ impl Driver {
 
     /// Wakes the callers who wait until it is decided whether newer versions can be loaded. While fnd drains, nothing is tried.
     fn wake_tried(&mut self) {
-        if self.functions.trials.is_empty() {
-            return;
-        }
         let supervisor = &self.supervisor;
         let is_tried = |function: &FunctionName| !supervisor.is_draining() && supervisor.is_undecided(function);
         self.functions.trials.wake(is_tried);
@@ -165,9 +162,6 @@ impl Driver {
 
     /// Wakes the callers who wait for files that were just saved, and are installed or refused by now.
     fn wake_savers(&mut self) {
-        if self.functions.saved.is_empty() {
-            return;
-        }
         let (saved, installer) = (&mut self.functions.saved, &self.lifecycle.installer);
         let supervisor = &self.supervisor;
         let is_on_trial = |function: &FunctionName| {
@@ -215,7 +209,7 @@ impl Driver {
         // A reload waits for the checks as well. A start does not: the earlier versions serve.
         let checks = self.functions.reloading && !self.lifecycle.installer.checks.is_idle();
         let reading = self.workers.is_reloading() || self.secrets.is_asking() || checks;
-        if !self.functions.settling.is_empty() && self.functions.wake_settled(&self.lifecycle.installer, reading) {
+        if self.functions.wake_settled(&self.lifecycle.installer, reading) {
             // The service manager waits for this line since fnd reported the beginning of the reload.
             systemd::ready();
         }
@@ -335,9 +329,11 @@ impl Driver {
 
     /// Makes a place for the answer to a caller who waits for a release or an installation.
     fn new_caller(&mut self) -> (CallerNumber, oneshot::Receiver<InstallResult>) {
-        let new = self.callers.outcomes.expect();
-        let outcomes = &self.callers.outcomes;
-        self.lifecycle.forget_callers(|caller| outcomes.has_left(caller));
+        let outcomes = &mut self.callers.outcomes;
+        // No event tells that a caller has left, so callers that have left are removed when the next one comes.
+        outcomes.forget_left();
+        let new = outcomes.expect();
+        self.lifecycle.forget_callers(|caller| !outcomes.waits(caller));
         new
     }
 
@@ -378,11 +374,7 @@ impl Driver {
         function: &FunctionName,
         name: &str,
     ) -> Result<(Version, oneshot::Receiver<StoredFiles>), NotHeld> {
-        let version = self
-            .releases_of(function)?
-            .named(name)
-            .map_err(NotHeld::NoRelease)?
-            .version;
+        let version = self.releases_of(function)?.named(name)?.version;
         if self.workers.welcome.is_of_0_1() {
             return Err(NotHeld::OldSpawner);
         }
@@ -396,18 +388,6 @@ impl Driver {
         self.ask_for_installs();
         self.follow_serving(function);
         self.follow_late();
-    }
-
-    /// Does what follows when a version of a function gets a share of the calls.
-    pub(super) fn canary_serves(&mut self, function: &FunctionName, version: Version) {
-        self.decide_lifecycle(|lifecycle, node, out| {
-            lifecycle.canary_serves(function, version, node.now.unix_ms, out);
-        });
-    }
-
-    /// Handles a failed attempt of a canary.
-    pub(super) fn canary_failed(&mut self, function: &FunctionName) {
-        self.decide_lifecycle(|lifecycle, node, out| lifecycle.canary_failed(function, node.now.unix_ms, out));
     }
 
     /// Does what follows when a version on trial could not be loaded.

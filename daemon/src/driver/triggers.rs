@@ -25,7 +25,7 @@ use fnd_core::triggers::lambda;
 use fnd_core::triggers::schedule::Marks;
 use fnd_manifest::function::Manifest;
 use fnd_manifest::function::route::Credential;
-use fnd_wire::frame::{Exited, Request, SecretAsked, Spawned};
+use fnd_wire::frame::{Exited, Request, SecretAsked};
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::collections::BTreeSet;
@@ -62,8 +62,11 @@ impl Driver {
     /// Does the things of triggers that are due.
     pub(super) fn triggers_due(&mut self) {
         self.beat_messages();
-        self.ask_for_tls_if_due();
-        let effects = self.watchers.due(self.clock.now().mono);
+        let now = self.clock.now().mono;
+        if self.secrets.next_due().is_some_and(|due| due <= now) {
+            self.ask_for_tls();
+        }
+        let effects = self.watchers.due(now);
         self.carry_out_for_watchers(effects);
     }
 
@@ -158,10 +161,8 @@ impl Driver {
     pub(super) fn watcher_runs(
         &mut self,
         (function, worker, stdin): (FunctionName, WorkerId, OwnedFd),
-        spawned: &Spawned,
-        mut descriptors: impl Iterator<Item = OwnedFd>,
+        ends: PipeEnds,
     ) {
-        let ends = PipeEnds::take(spawned, &mut descriptors);
         let (Some(stdout), Some(stderr)) = (ends.stdout, ends.stderr) else {
             // The kernel drops descriptors for which there is no room.
             self.watchers.has_no_pipes(&function);
@@ -423,10 +424,7 @@ impl Driver {
     }
 
     fn submit_message(&mut self, mut submit: Submit) {
-        // It counts in the budget of bodies, like a request.
-        if let Some(data) = &mut submit.payload.data {
-            *data = self.callers.buffers.hold(data);
-        }
+        self.hold_body(&mut submit);
         let id = submit.id;
         if !self.submit(submit) {
             self.nats.refused(self.clock.now(), id);
@@ -434,9 +432,7 @@ impl Driver {
     }
 
     fn submit_request(&mut self, mut submit: Submit, inbox: Option<Arc<str>>) {
-        if let Some(data) = &mut submit.payload.data {
-            *data = self.callers.buffers.hold(data);
-        }
+        self.hold_body(&mut submit);
         if let Some(inbox) = inbox {
             let (answered, reply) = self.callers.expect_answer();
             submit.reply = Some(reply);
@@ -469,14 +465,6 @@ impl Driver {
         self.secrets.ask_for_tls_after(has_tls.then_some(now));
         if has_tls {
             self.ask_for(secrets::of_tls());
-        }
-    }
-
-    /// Asks for the files of `[http] tls` if it is time.
-    fn ask_for_tls_if_due(&mut self) {
-        let now = self.clock.now().mono;
-        if self.secrets.next_due().is_some_and(|due| due <= now) {
-            self.ask_for_tls();
         }
     }
 

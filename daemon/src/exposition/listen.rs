@@ -68,20 +68,18 @@ struct Scrapes {
 impl HttpService for Scrapes {
     type Caller = ();
 
-    fn limits(&self) -> HttpLimits {
-        HttpLimits {
-            // The least that hyper accepts, and far more than a scraper sends.
-            head_bytes: 8 * 1024,
-            headers: 50,
-            head_time: HEAD_TIME,
-            silence: HEAD_TIME,
-            idle: HEAD_TIME,
-            // Long enough for megabytes of metrics over a slow line.
-            single_request_time: Some(Duration::from_secs(30)),
-            stop_time: Duration::ZERO,
-            last_request_time: Duration::ZERO,
-        }
-    }
+    const LIMITS: HttpLimits = HttpLimits {
+        // The least that hyper accepts, and far more than a scraper sends.
+        head_bytes: 8 * 1024,
+        headers: 50,
+        head_time: HEAD_TIME,
+        silence: HEAD_TIME,
+        idle: HEAD_TIME,
+        // Long enough for megabytes of metrics over a slow line.
+        single_request_time: Some(Duration::from_secs(30)),
+        stop_time: Duration::ZERO,
+        last_request_time: Duration::ZERO,
+    };
 
     fn admit(&self, _: &AcceptedConnection) -> Result<((), Rc<HttpConnection>), Option<Refusal>> {
         // All callers share a few places, and a connection without a place is closed. Nobody's connection is ended for

@@ -92,11 +92,6 @@ impl FollowUps {
         follow_ups
     }
 
-    /// Keeps the payload of an invocation whose final record comes next.
-    pub(crate) fn expect(&mut self, id: InvocationId, payload: Payload) {
-        self.payloads.insert(id, payload);
-    }
-
     /// Keeps an end until all functions are known: those to call may exist but not be installed yet. Returns the command to
     /// store with the record.
     pub(crate) fn follow_later(
@@ -126,10 +121,8 @@ pub(crate) fn words(function: &FunctionName, rejection: Rejection) -> (Skip, Str
         Rejection::Unavailable { reason } => (Skip::Unknown, format!("`{function}` cannot be called: {reason}")),
         Rejection::Quota { .. } => (Skip::Quota, rejection.words(function)),
         Rejection::Skipped { skip, .. } => (skip, skip_words(skip, function)),
-        // A call that fnd itself makes has no idempotency key.
-        Rejection::KeyReused => (Skip::Invalid, rejection.words(function)),
-        // A run with such a payload is recorded, and not refused.
-        Rejection::Input(_) => (Skip::Invalid, rejection.words(function)),
+        // A call that fnd itself makes has no idempotency key. A run with an invalid payload is recorded, and not refused.
+        Rejection::KeyReused | Rejection::Input(_) => (Skip::Invalid, rejection.words(function)),
         // Only calls of functions have such a chain.
         Rejection::Chain(refusal) => (Skip::Depth, refusal.words(function)),
     }

@@ -52,7 +52,7 @@ pub(crate) struct Functions {
     /// Directories and files that the catalog could not read.
     pub(crate) unread: Unread,
     /// The callers that wait until a scan is over and everything it saw is installed or refused.
-    pub(crate) settling: Vec<(u64, oneshot::Sender<()>)>,
+    settling: Vec<(u64, oneshot::Sender<()>)>,
     /// The callers who wait until a function serves its files as they are on the disk.
     pub(crate) saved: saved::SavedFiles,
     /// The callers who wait until it is decided whether newer versions can be loaded.

@@ -14,19 +14,9 @@ pub(crate) struct SavedFiles {
 struct WaitingCall {
     number: u32,
     function: FunctionName,
-    files: CatalogAnswer,
+    /// The catalog's answer: whether the files were handed on, or are being written. Absent until it comes.
+    reported: Option<bool>,
     caller: oneshot::Sender<()>,
-}
-
-/// The catalog's answer about the files.
-#[derive(Debug, PartialEq, Eq)]
-enum CatalogAnswer {
-    /// Nothing yet.
-    Unknown,
-    /// They are being written.
-    Incomplete,
-    /// They were handed on.
-    Reported,
 }
 
 impl SavedFiles {
@@ -39,7 +29,7 @@ impl SavedFiles {
         self.waiting.push(WaitingCall {
             number: self.last,
             function,
-            files: CatalogAnswer::Unknown,
+            reported: None,
             caller,
         });
         (self.last, receiver)
@@ -48,18 +38,13 @@ impl SavedFiles {
     /// Handles an answer of the catalog: whether the files were reported as they are.
     pub(crate) fn reported(&mut self, number: u32, reported: bool) {
         for waiting in self.waiting.iter_mut().filter(|waiting| waiting.number == number) {
-            waiting.files = if reported {
-                CatalogAnswer::Reported
-            } else {
-                CatalogAnswer::Incomplete
-            };
+            waiting.reported = Some(reported);
         }
     }
 
     /// Ends the waits for functions whose files were reported, and are not `under_way` to serve or to be refused.
     pub(crate) fn wake(&mut self, under_way: impl Fn(&FunctionName) -> bool) {
-        let is_over =
-            |waiting: &mut WaitingCall| waiting.files == CatalogAnswer::Reported && !under_way(&waiting.function);
+        let is_over = |waiting: &mut WaitingCall| waiting.reported == Some(true) && !under_way(&waiting.function);
         for waiting in self.waiting.extract_if(.., is_over) {
             let _ = waiting.caller.send(()); // an error: the caller has gone
         }
@@ -69,12 +54,7 @@ impl SavedFiles {
     /// not answer, so that nothing is known.
     pub(crate) fn give_up(&mut self, number: u32) -> bool {
         let mut gone = self.waiting.extract_if(.., |waiting| waiting.number == number);
-        gone.any(|waiting| waiting.files != CatalogAnswer::Unknown)
-    }
-
-    /// Returns whether nobody waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        gone.any(|waiting| waiting.reported.is_some())
     }
 }
 
@@ -104,7 +84,7 @@ mod tests {
         saved.reported(number, true);
         assert!(!step(&mut saved, true), "it is being checked");
         assert!(step(&mut saved, false));
-        assert!(saved.is_empty() && !saved.give_up(number));
+        assert!(saved.waiting.is_empty() && !saved.give_up(number));
     }
 
     #[test]
@@ -113,7 +93,7 @@ mod tests {
             let (mut saved, number, _receiver) = one();
             answer.into_iter().for_each(|reported| saved.reported(number, reported));
             assert_eq!(saved.give_up(number), expected, "{answer:?}");
-            assert!(saved.is_empty());
+            assert!(saved.waiting.is_empty());
         }
     }
 

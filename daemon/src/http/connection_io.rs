@@ -183,11 +183,11 @@ impl ConnectionSocket {
             Poll::Ready(Ok(count)) => {
                 if let Some(waiting) = stall.as_mut() {
                     waiting.written += count;
-                }
-                // Only so many bytes count as progress: a client that reads a byte now and then would otherwise keep
-                // the whole answer in fnd's memory for as long as it likes.
-                if stall.as_ref().is_some_and(|waiting| waiting.written >= WRITE_MIN) {
-                    *stall = None;
+                    // Only so many bytes count as progress: a client that reads a byte now and then would otherwise keep
+                    // the whole answer in fnd's memory for as long as it likes.
+                    if waiting.written >= WRITE_MIN {
+                        *stall = None;
+                    }
                 }
             }
             Poll::Ready(Err(_)) => {}

@@ -150,10 +150,7 @@ impl Connections {
     /// The limit that is reached: all connections within it wait for an answer.
     pub(crate) fn admit(self: &Rc<Self>, owner: ConnectionOwner) -> Result<Rc<HttpConnection>, Full> {
         let room = self.make_room(owner);
-        if room.is_err() {
-            self.refused.set(self.refused.get() + 1);
-        }
-        room?;
+        room.inspect_err(|_| self.refused.set(self.refused.get() + 1))?;
         Ok(self.open(owner))
     }
 
@@ -240,12 +237,12 @@ impl Connections {
                 .max_by_key(|(_, open)| **open)
                 .map(|(owner, open)| (*owner, *open));
             let places = self.places.get();
-            let one = match most {
-                Some((ConnectionOwner::Address(_), _)) => "address",
-                _ => "user",
+            let (one, command, found) = match most {
+                Some((ConnectionOwner::Address(_), _)) => ("address", "`ss -tn`", "the clients"),
+                _ => ("user", "`ss -xp`", "the processes"),
             };
             format!(
-                "{} connections to {} are open{}: one {one} may have {}, all{} {}; more are refused ({} names {})",
+                "{} connections to {} are open{}: one {one} may have {}, all{} {}; more are refused ({command} names {found})",
                 self.open.get(),
                 self.name,
                 most.map(|(owner, open)| format!(", {open} of them by {owner}"))
@@ -253,8 +250,6 @@ impl Connections {
                 places.of_one,
                 if places.for_root > 0 { " but root" } else { "" },
                 places.but_roots(),
-                if one == "user" { "`ss -xp`" } else { "`ss -tn`" },
-                if one == "user" { "the processes" } else { "the clients" },
             )
         })
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The limits of one server. A connection keeps those that held when it was accepted.
+/// The limits of one server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HttpLimits {
     /// Longest head of a request, bytes.

@@ -26,15 +26,9 @@ impl Query {
             };
             // Not ignored: a list with a misspelt filter would show more than its caller asked for.
             if !known.contains(&name.as_str()) {
-                let known = known
-                    .iter()
-                    .map(|known| format!("`{known}`"))
-                    .collect::<Vec<_>>()
-                    .join(", ");
-                let known = if known.is_empty() {
-                    "this path has no parameters".to_owned()
-                } else {
-                    format!("known: {known}")
+                let known = match known {
+                    [] => "this path has no parameters".to_owned(),
+                    _ => format!("known: `{}`", known.join("`, `")),
                 };
                 return Err(refuse(
                     Code::BadRequest,
@@ -77,11 +71,31 @@ impl Query {
             .transpose()
     }
 
-    /// Returns the function that `function` names.
-    pub(crate) fn function(&self) -> Result<Option<FunctionName>, Refusal> {
-        self.get("function", "the name of a function", |text| {
-            FunctionName::new(text).ok()
-        })
+    /// Returns a parameter that the request must have, parsed by `parse`. `example` is a value.
+    ///
+    /// # Errors
+    /// As of [`Self::get`], or the parameter is missing.
+    pub(crate) fn required<T>(
+        &self,
+        (name, example): (&str, &str),
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, Refusal> {
+        let missing = || {
+            let detail = format!("`{name}` is missing: use `?{name}={example}`");
+            refuse(Code::BadRequest, detail)
+        };
+        self.get(name, expected, parse)?.ok_or_else(missing)
+    }
+
+    /// Returns a text that is not empty.
+    pub(crate) fn text(&self, name: &str, expected: &str) -> Result<Option<String>, Refusal> {
+        self.get(name, expected, |text| (!text.is_empty()).then(|| text.to_owned()))
+    }
+
+    /// Returns the function that a parameter names.
+    pub(crate) fn function(&self, name: &str) -> Result<Option<FunctionName>, Refusal> {
+        self.get(name, "the name of a function", |text| FunctionName::new(text).ok())
     }
 
     /// Returns a switch: `1` or `true`, `0` or `false`; absent means off.
@@ -106,10 +120,13 @@ impl Query {
 
     /// Returns a count from 1 to the greater of the two numbers; absent means the smaller.
     pub(crate) fn count(&self, name: &str, (usual, most): (u32, u32)) -> Result<u32, Refusal> {
+        Ok(self.at_most(name, most)?.unwrap_or(usual))
+    }
+
+    /// Returns a count from 1 to `most`, if the request has it.
+    pub(crate) fn at_most(&self, name: &str, most: u32) -> Result<Option<u32>, Refusal> {
         let parse = |text: &str| text.parse().ok().filter(|count| (1..=most).contains(count));
-        Ok(self
-            .get(name, &format!("a number from 1 to {most}"), parse)?
-            .unwrap_or(usual))
+        self.get(name, &format!("a number from 1 to {most}"), parse)
     }
 
     /// Returns a duration of at most `most`.

@@ -8,7 +8,7 @@ use fnd_core::records::RunResult;
 use fnd_core::records::outcome::RunState;
 use fnd_wire::ids::InvocationId;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 use std::fmt::Display;
@@ -37,6 +37,8 @@ pub(crate) struct RefusedResponse {
     pub(crate) retry_after: Option<u64>,
     /// The value of `Allow`.
     pub(crate) allow: Option<String>,
+    /// The value of `WWW-Authenticate`.
+    pub(crate) ask: Option<&'static str>,
 }
 
 impl From<Problem> for Refusal {
@@ -45,6 +47,7 @@ impl From<Problem> for Refusal {
             problem,
             retry_after: None,
             allow: None,
+            ask: None,
         })
     }
 }
@@ -59,8 +62,12 @@ pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
 /// Returns a refusal because of something that passes: the sender may try again soon.
 pub(crate) fn refuse_for_now(code: Code, detail: impl Into<String>) -> Refusal {
-    let mut refusal = refuse(code, detail);
-    refusal.retry_after = Some(AGAIN.as_secs());
+    retried_after(refuse(code, detail), AGAIN)
+}
+
+/// Adds the time after which the sender may try again, rounded up: a sender that came back earlier would be refused again.
+pub(crate) fn retried_after(mut refusal: Refusal, time: Duration) -> Refusal {
+    refusal.retry_after = Some(time.as_secs() + u64::from(time.subsec_nanos() > 0));
     refusal
 }
 
@@ -114,10 +121,14 @@ pub(crate) fn name_run(headers: &mut HeaderMap, id: InvocationId, state: RunStat
 
 /// Returns a whole body with its type.
 pub(crate) fn whole(content_type: &'static str, bytes: impl Into<Bytes>) -> Answered {
-    let mut response = Response::new(Body::whole(bytes));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    typed(content_type, Body::whole(bytes))
+}
+
+/// Returns a body with its type.
+pub(super) fn typed(content_type: &'static str, body: Body) -> Answered {
+    let mut response = Response::new(body);
+    let content_type = HeaderValue::from_static(content_type);
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }
 
@@ -150,10 +161,8 @@ pub(crate) fn not_modified(tag: &str) -> Answered {
 /// # Errors
 /// [`Code::Internal`] if the value cannot be written as JSON, which is a defect of fnd.
 pub(crate) fn json(value: &impl Serialize) -> Result<Answered, Refusal> {
-    match serde_json::to_vec(value) {
-        Ok(bytes) => Ok(whole("application/json", bytes)),
-        Err(error) => Err(internal("answer in JSON", &error)),
-    }
+    let bytes = serde_json::to_vec(value).map_err(|error| not_json(&error))?;
+    Ok(whole("application/json", bytes))
 }
 
 /// Returns a list as JSON; `items` is its length. A long one is written, and freed, by another thread: ten thousand
@@ -169,12 +178,14 @@ pub(crate) async fn long_json<T: Serialize + Send + 'static>(items: usize, list:
         let mut text: Vec<u8> = Vec::with_capacity(items.saturating_mul(ITEM_BYTES));
         serde_json::to_writer(&mut text, &list).map(|()| text)
     };
-    let written = tokio::task::spawn_blocking(write).await;
-    match written.map(|written| written.map(|bytes| whole("application/json", bytes))) {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(internal("answer in JSON", &error)),
-        Err(error) => Err(internal("answer in JSON", &error)),
-    }
+    let written = tokio::task::spawn_blocking(write)
+        .await
+        .map_err(|error| not_json(&error))?;
+    Ok(whole("application/json", written.map_err(|error| not_json(&error))?))
+}
+
+fn not_json(error: &dyn Display) -> Refusal {
+    internal("answer in JSON", error)
 }
 
 /// Returns a function's result with its media type.
@@ -183,9 +194,8 @@ pub(crate) fn result(result: Option<&RunResult>) -> Answered {
         return whole("text/plain; charset=utf-8", Bytes::new());
     };
     // The data is shared: a copy would occupy memory again until the caller has read it.
-    let bytes = result.data.clone();
-    let mut answer = whole("application/octet-stream", Bytes::new());
-    *answer.body_mut() = Body::held(bytes, result.kept.is_some());
+    let body = Body::held(result.data.clone(), result.kept.is_some());
+    let mut answer = typed("application/octet-stream", body);
     // A media type that cannot be sent is left out; a warning names it when the function has just answered.
     if let Ok(media_type) = HeaderValue::from_str(result.media_type()) {
         answer.headers_mut().insert(CONTENT_TYPE, media_type);
@@ -208,6 +218,9 @@ pub(crate) fn problem(refused: &RefusedResponse) -> Answered {
     }
     if let Some(allow) = &refused.allow {
         headers.insert(hyper::header::ALLOW, header(allow));
+    }
+    if let Some(ask) = refused.ask {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(ask));
     }
     response
 }

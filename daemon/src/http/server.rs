@@ -39,8 +39,8 @@ pub(crate) trait HttpService: 'static {
     /// The known facts about the client of a connection.
     type Caller: 'static;
 
-    /// Returns the limits of a new connection.
-    fn limits(&self) -> HttpLimits;
+    /// The limits of each connection.
+    const LIMITS: HttpLimits;
 
     /// Returns the caller of a new connection and its place.
     ///
@@ -110,9 +110,8 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
                     in_turn += 1;
                     match service.admit(&accepted) {
                         Ok((caller, place)) => {
-                            let limits = service.limits();
                             let (service, ending) = (Rc::clone(&service), Rc::clone(&ending));
-                            let life = Life { service, caller, place, limits, is_last: Cell::default(), ending };
+                            let life = Life { service, caller, place, is_last: Cell::default(), ending };
                             tasks.spawn_local(connection(accepted, life, phase.subscribe()));
                         }
                         // A refused client gets no task that waits for it: such tasks would use the descriptors and the
@@ -140,7 +139,7 @@ async fn accept<S: HttpService>(name: String, listeners: Listeners, service: Rc<
     // made: connections wait there for the next fnd.
     listeners.close();
     for (next, time) in [
-        (RequestPhase::Stopping, service.limits().stop_time),
+        (RequestPhase::Stopping, S::LIMITS.stop_time),
         (RequestPhase::Refusing, LAST_WORDS),
     ] {
         phase.send_replace(next);
@@ -167,7 +166,6 @@ struct Life<S: HttpService> {
     service: Rc<S>,
     caller: S::Caller,
     place: Rc<HttpConnection>,
-    limits: HttpLimits,
     /// Whether the next answer is the last one.
     is_last: Cell<bool>,
     ending: Rc<ServerEnding>,
@@ -245,7 +243,7 @@ async fn connection<S: HttpService>(
     life: Life<S>,
     mut phase: watch::Receiver<RequestPhase>,
 ) {
-    let limits = life.limits;
+    let limits = S::LIMITS;
     // Boxed, so that plain connections do not pay for the size of handshakes and of HTTP/2.
     let socket = if accepted.tls.is_some() {
         tokio::select! {
@@ -294,7 +292,7 @@ async fn connection<S: HttpService>(
         // The client has gone. The future that waits for its answer is dropped, and this tells the service.
         () = line.hung_up(&life.place) => return,
         // Can be dropped: it only waits, and then checks.
-        () = time_is_up(&line, &life.place, &limits) => {
+        () = time_is_up::<S>(&line, &life.place) => {
             if !line.heard.get() {
                 let silent = &life.place.all.silent;
                 silent.set(silent.get() + 1);
@@ -338,7 +336,8 @@ async fn connection<S: HttpService>(
 /// request has had its time.
 ///
 /// One timer serves the whole connection: when it ends, it is set to the time that is up next by then.
-async fn time_is_up(line: &ConnectionSocket, place: &HttpConnection, limits: &HttpLimits) {
+async fn time_is_up<S: HttpService>(line: &ConnectionSocket, place: &HttpConnection) {
+    let limits = S::LIMITS;
     let opened = Instant::now();
     let mut next = opened + limits.silence;
     let mut written = opened;

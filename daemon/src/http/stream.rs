@@ -2,11 +2,10 @@
 
 use super::body::{Body, Chunks};
 use super::limits::{FOLLOW_GAP, LINES_PER_CHUNK};
-use super::response::Answered;
+use super::response::{Answered, typed};
 use fnd_core::api::stream::StreamEvent;
 use fnd_core::api::{FunctionChange, LogLine};
-use hyper::Response;
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use hyper::header::CONTENT_LENGTH;
 use serde::Serialize;
 use std::fmt::Debug;
 use std::task::{Context, Poll, ready};
@@ -57,21 +56,15 @@ pub(crate) fn lines<T: Piece + 'static>(lines: mpsc::Receiver<T>, framing: Frami
         sent: 0,
         over: false,
     };
-    let mut response = Response::new(Body::stream(stream));
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    response
+    typed(content_type, Body::stream(stream))
 }
 
 /// Returns an answer that sends a file as it comes. If reading it breaks off, the body is shorter than announced, which
 /// the client notices.
 pub(crate) fn pieces(content_type: &'static str, size: u64, bytes: mpsc::Receiver<Vec<u8>>) -> Answered {
-    let mut response = Response::new(Body::stream(bytes));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(CONTENT_LENGTH, size.into());
-    response
+    let mut answer = typed(content_type, Body::stream(bytes));
+    answer.headers_mut().insert(CONTENT_LENGTH, size.into());
+    answer
 }
 
 impl Chunks for mpsc::Receiver<Vec<u8>> {

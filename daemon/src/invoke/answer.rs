@@ -1,6 +1,6 @@
 //! Translates the end of a run into HTTP (docs/errors-and-reasons.md).
 
-use super::refusal::{no_function, rejected};
+use super::refusal::{about_run, no_function, rejected};
 use crate::backend::PassedOn;
 use crate::http::body::Body;
 use crate::http::headers;
@@ -41,10 +41,7 @@ pub(crate) fn of_run(answer: Answer, function: &FunctionName, route: Option<&Rou
         },
         Answer::TimedOut { id, message } => {
             let detail = format!("Timeout while processing the function: {message}");
-            Err(Problem::new(Code::Timeout, detail)
-                .of(function)
-                .in_invocation(id, Some(Reason::Timeout))
-                .into())
+            Err(about_run(Code::Timeout, detail, (function, id), Some(Reason::Timeout)))
         }
         Answer::Queued(id) => queued(id, route),
         Answer::Rejected(rejection) => Err(rejected(&rejection, function)),
@@ -110,7 +107,7 @@ pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
         let mut answer = response::result(result);
         if let Some(chosen) = result.and_then(|result| result.response.as_deref()) {
             let kept = result.and_then(|result| result.kept.as_deref());
-            choose(ended, (chosen, kept), &mut answer);
+            choose((ended.function, ended.id), (chosen, kept), &mut answer);
         }
         name_run(answer.headers_mut(), ended.id, ended.state);
         return Ok(answer);
@@ -122,10 +119,7 @@ pub(crate) fn of_end(ended: &Ended<'_>, result: Option<&RunResult>) -> Result<An
         _ if ended.message.is_empty() => reason.to_string(),
         _ => ended.message.to_owned(),
     };
-    Err(Problem::new(code, detail)
-        .of(ended.function)
-        .in_invocation(ended.id, Some(reason))
-        .into())
+    Err(about_run(code, detail, (ended.function, ended.id), Some(reason)))
 }
 
 /// Returns whether a route gives its function the event of AWS Lambda.
@@ -157,15 +151,8 @@ fn of_lambda(record: &InvocationRecord, result: &RunResult) -> Result<Answered, 
 
 /// Returns the answer of a run whose result comes as a stream. It states no end of the run: the run may still fail.
 pub(crate) fn of_stream((function, id): (&FunctionName, InvocationId), chosen: &Response, body: Body) -> Answered {
-    let ended = Ended {
-        id,
-        function,
-        state: RunState::Running,
-        reason: None,
-        message: "",
-    };
     let mut answer = Answered::new(body);
-    choose(&ended, (chosen, None), &mut answer);
+    choose((function, id), (chosen, None), &mut answer);
     answer.headers_mut().insert(INVOCATION, header(&id.to_string()));
     answer
 }
@@ -187,10 +174,7 @@ fn no_answer(record: &InvocationRecord, result: &RunResult, why: &lambda::BadAns
         "{function}  its result is no answer to a request: {why}"
     );
     let detail = format!("the result of the function is no answer to a request: {why}");
-    Problem::new(Code::BadAnswer, detail)
-        .of(function)
-        .in_invocation(id, None)
-        .into()
+    about_run(Code::BadAnswer, detail, (function, id), None)
 }
 
 /// Returns the answer for a caller whose body was passed on to a program that serves HTTP.
@@ -206,6 +190,7 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
         answer = wait(answer) => return of_run(answer?, function, None),
     };
     drop(caller);
+    let refused = |id, code, detail: &str| Err(about_run(code, detail, (function, id), Some(Reason::Cancelled)));
     let (id, response) = match headed {
         Headed::Answer(id, response) => (id, response.map(Body::passing)),
         Headed::Switched(id, response) => {
@@ -216,14 +201,8 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
             parts.headers.insert(INVOCATION, header(&id.to_string()));
             return Ok(Answered::from_parts(parts, Body::tunnel(tunnel)));
         }
-        Headed::TooLarge(id) => {
-            let problem = Problem::new(Code::TooLarge, "the body is larger than limits.body");
-            return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
-        }
-        Headed::TooSlow(id) => {
-            let problem = Problem::new(Code::SlowRequest, "the body came too slowly");
-            return Err(problem.of(function).in_invocation(id, Some(Reason::Cancelled)).into());
-        }
+        Headed::TooLarge(id) => return refused(id, Code::TooLarge, "the body is larger than limits.body"),
+        Headed::TooSlow(id) => return refused(id, Code::SlowRequest, "the body came too slowly"),
     };
     let (mut parts, body) = response.into_parts();
     // Such answers have no body, but may state its length (RFC 9110, section 8.6): their `Content-Length` stays.
@@ -240,7 +219,11 @@ pub(crate) async fn of_passed(passed: PassedOn, function: &FunctionName, method:
 }
 
 /// Gives an answer the status and the headers that its function chose. A message about them names what is kept.
-fn choose(ended: &Ended<'_>, (chosen, kept): (&Response, Option<&RunResult>), answer: &mut Answered) {
+fn choose(
+    (function, id): (&FunctionName, InvocationId),
+    (chosen, kept): (&Response, Option<&RunResult>),
+    answer: &mut Answered,
+) {
     // The protocol allows 200 to 599 only.
     if let Some(status) = chosen.status.and_then(|status| StatusCode::from_u16(status).ok()) {
         *answer.status_mut() = status;
@@ -251,10 +234,9 @@ fn choose(ended: &Ended<'_>, (chosen, kept): (&Response, Option<&RunResult>), an
     }
     if !wrong.is_empty() {
         tracing::warn!(
-            fnd_function = ended.function.as_str(),
-            fnd_invocation = tracing::field::display(ended.id),
-            "{}  its answer has invalid headers, which were left out: {}",
-            ended.function,
+            fnd_function = function.as_str(),
+            fnd_invocation = tracing::field::display(id),
+            "{function}  its answer has invalid headers, which were left out: {}",
             wrong.join(", ")
         );
     }

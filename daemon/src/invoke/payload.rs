@@ -1,11 +1,11 @@
 //! Makes a payload of the headers and the body of a request. A body that is called JSON is checked.
 
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, keeping};
 use crate::http::headers::joined;
 use crate::http::request::{IncomingRequest, bytes_of};
 use crate::http::response::{Refusal, no_room, refuse};
 use fnd_core::api::problem::Code;
-use fnd_core::data::{BytesOwner, Data};
+use fnd_core::data::Data;
 use fnd_core::json;
 use fnd_core::json::is_json;
 use fnd_core::records::Payload;
@@ -16,8 +16,6 @@ use fnd_core::triggers::lambda;
 use fnd_manifest::function::Mode;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use hyper::header::CONTENT_TYPE;
-use std::borrow::Cow;
-use std::io;
 use std::sync::Arc;
 
 /// The type that `curl -d` states for every body.
@@ -71,23 +69,6 @@ pub(crate) fn put(payload: &mut Payload, data: Data, mode: Mode) -> Result<(), R
     Ok(())
 }
 
-/// An event, and the body in it: a stranger's body has a share of the budget, which ends with the body.
-#[derive(Debug)]
-struct StrangersEvent {
-    event: Data,
-    _body: Data,
-}
-
-impl BytesOwner for StrangersEvent {
-    fn size(&self) -> u64 {
-        self.event.size()
-    }
-
-    fn bytes(&self) -> io::Result<Cow<'_, [u8]>> {
-        self.event.bytes()
-    }
-}
-
 /// Makes a request with its body the payload of a run that has its id: an event of AWS Lambda.
 ///
 /// # Errors
@@ -102,7 +83,8 @@ pub(crate) async fn put_event(
     let event = buffers.hold_body(event).await;
     let event = event.map_err(|error| no_room("the event", &error))?;
     submit.payload.data = Some(match is_strangers {
-        true => Data::new(StrangersEvent { event, _body: body }),
+        // A stranger's body has a share of the budget, which ends with the body.
+        true => keeping(event, body),
         false => event,
     });
     submit.payload.content_type = Some("application/json".into());

@@ -1,9 +1,11 @@
 //! The refusals of requests to run: they were not accepted, or there is no such function.
 
-use crate::http::response::{AGAIN, Refusal, RefusedResponse};
+use crate::http::response::{AGAIN, Refusal, retried_after};
 use fnd_core::api::Problem;
+use fnd_core::api::problem::Code;
+use fnd_core::records::outcome::Reason;
 use fnd_core::run::Rejection;
-use fnd_wire::ids::FunctionName;
+use fnd_wire::ids::{FunctionName, InvocationId};
 
 /// Returns the refusal of a request that was not accepted.
 pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusal {
@@ -20,12 +22,21 @@ pub(crate) fn rejected(rejection: &Rejection, function: &FunctionName) -> Refusa
         | Rejection::Chain(_)
         | Rejection::Input(_) => None,
     };
-    Box::new(RefusedResponse {
-        problem,
-        // Rounded up: a caller that came back earlier would be refused again.
-        retry_after: retry_after.map(|after| after.as_secs() + u64::from(after.subsec_nanos() > 0)),
-        allow: None,
-    })
+    match retry_after {
+        Some(time) => retried_after(problem.into(), time),
+        None => problem.into(),
+    }
+}
+
+/// Returns a refusal about a run, with the reason of its end.
+pub(crate) fn about_run(
+    code: Code,
+    detail: impl Into<String>,
+    (function, id): (&FunctionName, InvocationId),
+    reason: Option<Reason>,
+) -> Refusal {
+    let problem = Problem::new(code, detail).of(function);
+    problem.in_invocation(id, reason).into()
 }
 
 /// Returns the refusal for an unknown function.

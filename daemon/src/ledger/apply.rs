@@ -6,7 +6,6 @@ use super::rows::{blob, int};
 use super::store::{
     discard_dead_letter, follow_later, has_ended, hook_failed, record_attempt, store, store_marks, update,
 };
-use super::store_error::StoreError;
 use super::{cancelled, files, messages};
 use crate::database::execute;
 use fnd_core::records::{AttemptRecord, InvocationRecord};
@@ -39,7 +38,7 @@ impl<'a> LedgerCounts<'a> {
     }
 
     /// Stores the counts inside the caller's transaction.
-    pub(super) fn store(self, db: &Connection) -> Result<(), StoreError> {
+    pub(super) fn store(self, db: &Connection) -> rusqlite::Result<()> {
         let sql =
             "INSERT INTO function (name, runs, failures, last_invocation, last_attempt) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (name) DO UPDATE SET runs = runs + excluded.runs, failures = failures + excluded.failures,
@@ -59,7 +58,7 @@ pub(super) fn apply<'a>(
     (command, is_new): (&'a LedgerCommand, bool),
     counts: &mut LedgerCounts<'a>,
     earlier: &mut Earlier,
-) -> Result<(), StoreError> {
+) -> rusqlite::Result<()> {
     match command {
         LedgerCommand::Store(accepted) => store(db, accepted)?,
         LedgerCommand::MakeDurable { id, dead_letter } => {

@@ -190,13 +190,12 @@ impl LedgerCommand {
 
     /// Returns whether another invocation may have the key of a message after this.
     pub(super) fn frees_message(&self) -> bool {
-        let frees = |part: &Self| {
+        self.parts().iter().any(|part| {
             matches!(
                 part,
                 Self::Withdraw(_) | Self::Supersede { .. } | Self::Messages(MessageMemory::Forget { .. })
             )
-        };
-        self.parts().iter().any(frees)
+        })
     }
 
     fn is_end_with_follower(&self) -> bool {

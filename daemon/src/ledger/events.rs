@@ -3,7 +3,6 @@
 use super::reader::{LedgerReader, QueryError};
 use super::rows::int;
 use super::store::{json, store};
-use super::store_error::StoreError;
 use crate::database::{self, execute};
 use fnd_core::run::{Delivered, Shares};
 use rusqlite::{Connection, params};
@@ -18,12 +17,7 @@ const FORGET_EACH: usize = 4;
 
 /// Stores the shares of events inside the caller's transaction, except those of an event that is remembered: an event
 /// that was accepted at `since_ms` or later. Such an event may also be one of the same request.
-pub(super) fn publish(
-    db: &Connection,
-    shares: &Shares,
-    since_ms: u64,
-    earlier: &mut Earlier,
-) -> Result<(), StoreError> {
+pub(super) fn publish(db: &Connection, shares: &Shares, since_ms: u64, earlier: &mut Earlier) -> rusqlite::Result<()> {
     let mut known = Vec::with_capacity(shares.events.len());
     for event in &shares.events {
         let delivered = remembered(db, &event.key, since_ms)?;

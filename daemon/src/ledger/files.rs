@@ -2,7 +2,6 @@
 
 use super::reader::{LedgerReader, QueryError};
 use super::rows::{self, blob, int};
-use super::store_error::StoreError;
 use crate::database::{self, execute};
 use fnd_core::records::outcome::RunState;
 use fnd_core::records::{FileMark, SeenFile};
@@ -34,7 +33,7 @@ pub(super) fn store_marks(
     function: &FunctionName,
     marks: &[FileMark],
     after: Option<InvocationId>,
-) -> Result<(), StoreError> {
+) -> rusqlite::Result<()> {
     for mark in marks {
         match mark {
             FileMark::Known { directory, file, acts } => {
@@ -82,7 +81,7 @@ pub(super) fn store_marks(
 }
 
 /// Stores a change of what is remembered.
-pub(super) fn store(db: &Connection, memory: &FileMemory) -> Result<(), StoreError> {
+pub(super) fn store(db: &Connection, memory: &FileMemory) -> rusqlite::Result<()> {
     match memory {
         FileMemory::Marks(function, marks) => store_marks(db, function, marks, None)?,
         FileMemory::Since(function, directories, since_ms) => {

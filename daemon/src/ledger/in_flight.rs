@@ -95,10 +95,8 @@ impl InFlight {
     fn begin_with(&self, running: &[Slot]) -> io::Result<()> {
         self.pages.reserve(0);
         let mut slots = lock(&self.slots);
-        let slots = &mut *slots;
         running.iter().for_each(|slot| slots.fill(&self.pages, slot.clone()));
-        slot::encode(&slots.header, &mut slots.bytes);
-        self.pages.write(0, &slots.bytes)
+        slots.write_header(&self.pages)
     }
 
     pub(super) fn begins(&self, begun: Begun) {
@@ -112,7 +110,6 @@ impl InFlight {
     /// table is complete, unless a write has failed.
     fn completes(&self, running: &[Slot]) {
         let mut slots = lock(&self.slots);
-        let slots = &mut *slots;
         if slots.header.complete || slots.missed || !effects::leaves() {
             return;
         }
@@ -123,8 +120,7 @@ impl InFlight {
             }
         }
         slots.header.complete = !slots.missed;
-        slot::encode(&slots.header, &mut slots.bytes);
-        let written = self.pages.write(0, &slots.bytes);
+        let written = slots.write_header(&self.pages);
         slots.wrote(&self.pages, written);
     }
 
@@ -238,6 +234,11 @@ impl InFlightSlots {
         })
     }
 
+    fn write_header(&mut self, pages: &Pages) -> io::Result<()> {
+        slot::encode(&self.header, &mut self.bytes);
+        pages.write(0, &self.bytes)
+    }
+
     fn wrote(&mut self, pages: &Pages, written: io::Result<()>) {
         match written {
             Err(error) if !self.failing => {
@@ -247,8 +248,7 @@ impl InFlightSlots {
                 );
                 self.header.complete = false;
                 // This needs no new room: the header's slot already exists.
-                slot::encode(&self.header, &mut self.bytes);
-                if let Err(error) = pages.write(0, &self.bytes) {
+                if let Err(error) = self.write_header(pages) {
                     tracing::error!("failed to write `{FILE}` ({error})");
                 }
             }
@@ -262,18 +262,10 @@ impl InFlightSlots {
     }
 }
 
-/// The contents of a table.
-pub(super) struct InFlightFigures {
-    pub(super) filled: usize,
-    /// Number of slots that cannot be read.
-    pub(super) unreadable: usize,
-}
-
-/// Reads a table without changing it.
-pub(super) fn inspect(path: &Path) -> io::Result<InFlightFigures> {
+/// Reads a table without changing it. Returns how many slots are filled, and how many cannot be read.
+pub(super) fn inspect(path: &Path) -> io::Result<(usize, usize)> {
     let table = old_table::read(&File::open(path)?)?;
-    let (filled, unreadable) = (table.slots.len(), table.unreadable);
-    Ok(InFlightFigures { filled, unreadable })
+    Ok((table.slots.len(), table.unreadable))
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -9,7 +9,6 @@
 //! ```
 
 use super::rows::{self, blob, int};
-use super::store_error::StoreError;
 use crate::database::{self, execute};
 use fnd_core::records::{Accepted, MessageMark, StreamPlace};
 use fnd_core::triggers::nats::delivery::LocalStep;
@@ -74,7 +73,7 @@ fn insert(db: &Connection, accepted: &Accepted, mark: &MessageMark) -> rusqlite:
 }
 
 /// Stores a change of what is remembered.
-pub(super) fn store(db: &Connection, memory: &MessageMemory) -> Result<(), StoreError> {
+pub(super) fn store(db: &Connection, memory: &MessageMemory) -> rusqlite::Result<()> {
     match memory {
         MessageMemory::Renewed { id, ack } => {
             let sql = "UPDATE message SET ack = ?2 WHERE invocation = ?1";
@@ -111,7 +110,7 @@ pub(super) fn tells_end(db: &Connection, id: InvocationId) -> rusqlite::Result<O
 }
 
 /// Deletes an invocation of which nothing has begun here, with its payload and its message.
-pub(super) fn withdraw(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
+pub(super) fn withdraw(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
     let sql = "DELETE FROM invocation WHERE id = ?1 AND durable AND ended_ms IS NULL
         AND attempts = coalesce((SELECT begun FROM message WHERE message.invocation = ?1), 0)";
     if execute(db, sql, [blob(id)])? > 0 {
@@ -122,12 +121,11 @@ pub(super) fn withdraw(db: &Connection, id: InvocationId) -> Result<(), StoreErr
 }
 
 /// Stores that the record of another node counts in place of that of an invocation, which is no dead letter from then on.
-pub(super) fn supersede(db: &Connection, id: InvocationId, node: &str) -> Result<(), StoreError> {
+pub(super) fn supersede(db: &Connection, id: InvocationId, node: &str) -> rusqlite::Result<()> {
     let sql = "UPDATE invocation SET superseded_by = ?2, dead = 0 WHERE id = ?1";
     execute(db, sql, params![blob(id), node])?;
     let sql = "UPDATE message SET step = 'superseded' WHERE invocation = ?1";
-    execute(db, sql, [blob(id)])?;
-    Ok(())
+    execute(db, sql, [blob(id)]).map(drop)
 }
 
 /// Reads a message from the columns [`KNOWN`]; how far its invocation has come is read separately.

@@ -24,7 +24,6 @@
 //! - `salvage`: damaged ledgers: rescues their rows, replaces their files, and checks a whole ledger
 //! - `schema`: the tables of the ledger, and the code that opens a database so that no data is lost or misread
 //! - `store`: the statements that store invocations and attempts
-//! - `store_error`: why a command could not be stored
 //! - `sweeper`: decides which records to check so that no more history is kept than `Retention` allows by age, count
 //!   and bytes
 //! - `unwritable`: a start with a ledger that can be read but not written, usually because the disk is full
@@ -47,7 +46,6 @@ mod rows;
 mod salvage;
 mod schema;
 mod store;
-mod store_error;
 mod sweeper;
 mod unwritable;
 mod writer;

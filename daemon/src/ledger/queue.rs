@@ -36,7 +36,7 @@ pub(super) struct InnerQueue {
     urgent: bool,
     stopped: bool,
     /// A new retention, until the writer has taken it.
-    retention: Option<Box<Retention>>,
+    retention: Option<Retention>,
     pub(super) figures: Figures,
     /// Time of arrival of the oldest command that the writer has taken and not stored.
     pub(super) in_hand: Option<Instant>,
@@ -100,7 +100,7 @@ impl InnerQueue {
 /// The commands of one transaction.
 pub(super) struct Batch {
     pub(super) commands: Vec<LedgerCommand>,
-    pub(super) retention: Option<Box<Retention>>,
+    pub(super) retention: Option<Retention>,
     /// Whether this is the last batch: no more commands will come.
     pub(super) last: bool,
 }
@@ -251,7 +251,7 @@ impl CommandQueue {
     }
 
     /// Passes a new retention to the writer.
-    pub(super) fn retain(&self, retention: Box<Retention>) {
+    pub(super) fn retain(&self, retention: Retention) {
         let mut inner = self.lock();
         // Only the newest retention counts, so there is one place for it and no queue.
         inner.retention = Some(retention);

@@ -102,14 +102,8 @@ pub enum QueryError {
 /// A query that waits for the reader.
 pub(crate) struct LedgerQuery {
     job: Box<dyn FnOnce(&Connection) + Send>,
-    waits_for_writer: bool,
-}
-
-impl LedgerQuery {
-    /// Says whether its answer includes all commands that were submitted before it, and not only those that are written.
-    pub(crate) fn waits_for_writer(&self) -> bool {
-        self.waits_for_writer
-    }
+    /// Whether its answer includes all commands that were submitted before it, and not only those that are written.
+    pub(crate) waits_for_writer: bool,
 }
 
 /// The state of the thread that answers queries.
@@ -129,7 +123,7 @@ impl HistoryThread {
         while let Ok(query) = self.waiting.recv() {
             // Queries that are already waiting share one flush.
             let queries = std::iter::once(query).chain(self.take_now());
-            let (later, now): (Vec<_>, Vec<_>) = queries.partition(LedgerQuery::waits_for_writer);
+            let (later, now): (Vec<_>, Vec<_>) = queries.partition(|query| query.waits_for_writer);
             self.answer(now);
             if !later.is_empty() {
                 self.writer.flush(FLUSH);

@@ -202,39 +202,6 @@ pub(super) fn last_id(db: &Connection) -> Result<Option<InvocationId>> {
     database::first(db, sql, [], |row| rows::id(row, 0))
 }
 
-/// A success in the history.
-#[derive(Debug, Clone, Copy)]
-struct Success {
-    id: InvocationId,
-    /// When it ended, Unix milliseconds.
-    ended_ms: Option<u64>,
-}
-
-/// Reads the last success of a function. `by_function` has its rows in their order, so this reads those that failed since,
-/// at most as many as `history.keep`.
-fn last_success(db: &Connection, function: &FunctionName) -> Result<Option<Success>> {
-    let sql =
-        "SELECT ended_ms, id FROM invocation WHERE function = ?1 AND state = 'succeeded' ORDER BY id DESC LIMIT 1";
-    let success = |row: &Row<'_>| {
-        Ok(Success {
-            id: rows::id(row, 1)?,
-            ended_ms: end_of(row)?,
-        })
-    };
-    database::first(db, sql, [function.as_str()], success)
-}
-
-/// Reads when the first run of a function failed after this one, its last success. A run that was accepted later may have failed
-/// before that: it ran beside the success.
-fn first_failure(db: &Connection, function: &FunctionName, success: Option<Success>) -> Result<Option<u64>> {
-    let sql = "SELECT ended_ms FROM invocation WHERE function = ?1 AND state IN ('failed', 'interrupted')
-        AND id > ?2 AND ended_ms >= ?3 ORDER BY id LIMIT 1";
-    let id = rows::blob(success.map_or(InvocationId(0), |success| success.id));
-    let ended_ms = rows::int(success.and_then(|success| success.ended_ms).unwrap_or(0));
-    let found = database::first(db, sql, params![function.as_str(), id, ended_ms], end_of)?;
-    Ok(found.flatten())
-}
-
 /// Reads the end of an invocation from the first column.
 fn end_of(row: &Row<'_>) -> Result<Option<u64>> {
     let ended: Option<i64> = row.get(0)?;
@@ -243,13 +210,23 @@ fn end_of(row: &Row<'_>) -> Result<Option<u64>> {
 
 /// Reads when the function of a run last succeeded, and when a run of it failed first after that.
 fn since_success(db: &Connection, run: &InvocationRecord) -> Result<(Option<u64>, Option<u64>)> {
-    let success = last_success(db, &run.function)?;
-    let failing_since_ms = match run.trigger {
+    let function = run.function.as_str();
+    // `by_function` has the rows of a function in their order, so this reads those that failed since the last success, at most
+    // as many as `history.keep`.
+    let sql =
+        "SELECT ended_ms, id FROM invocation WHERE function = ?1 AND state = 'succeeded' ORDER BY id DESC LIMIT 1";
+    let success = database::first(db, sql, [function], |row| Ok((rows::id(row, 1)?, end_of(row)?)))?;
+    let (id, success_ms) = success.unwrap_or((InvocationId(0), None));
+    if run.trigger == Trigger::Load {
         // It may be a service, which never succeeds: no row says when it was well.
-        Trigger::Load => None,
-        _ => first_failure(db, &run.function, success)?,
-    };
-    Ok((success.and_then(|success| success.ended_ms), failing_since_ms))
+        return Ok((success_ms, None));
+    }
+    // A run that was accepted after the success may have failed before it ended: it ran beside the success.
+    let sql = "SELECT ended_ms FROM invocation WHERE function = ?1 AND state IN ('failed', 'interrupted')
+        AND id > ?2 AND ended_ms >= ?3 ORDER BY id LIMIT 1";
+    let after = params![function, rows::blob(id), rows::int(success_ms.unwrap_or(0))];
+    let failing_since_ms = database::first(db, sql, after, end_of)?.flatten();
+    Ok((success_ms, failing_since_ms))
 }
 
 /// Reads the last attempt of each function; leaves out an attempt whose invocation was deleted.

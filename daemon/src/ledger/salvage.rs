@@ -172,10 +172,8 @@ fn readable(path: &Path) -> Option<Connection> {
 
 /// Returns whether the schema can be read and is that of a ledger.
 fn has_tables(db: &Connection) -> bool {
-    let wanted = TABLES.iter().filter(|table| !ADDED_LATER.contains(&table.name));
-    wanted
-        .into_iter()
-        .all(|table| db.table_exists(None, table.name) == Ok(true))
+    let mut wanted = TABLES.iter().filter(|table| !ADDED_LATER.contains(&table.name));
+    wanted.all(|table| db.table_exists(None, table.name) == Ok(true))
 }
 
 /// The damage that SQLite finds in a database.

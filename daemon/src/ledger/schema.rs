@@ -384,11 +384,6 @@ pub(super) fn check_existing(path: &Path, db: &Connection) -> Result<(), OpenErr
     if size == 0 { Ok(()) } else { check(path, db) }
 }
 
-/// Returns whether the database has no tables.
-pub(super) fn has_no_tables(db: &Connection) -> rusqlite::Result<bool> {
-    db.query_row("SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)", [], |row| row.get(0))
-}
-
 /// Checks an open database without changing it.
 pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     let failed = |source| OpenError::of(path, source);
@@ -407,7 +402,7 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
         // No fnd has ever written such a version.
         Some(found) => return Err(OpenError::corrupt(path, format!("its schema version is `{found}`"))),
         // An empty database.
-        None if has_no_tables(db).map_err(failed)? => {}
+        None if database::has_no_tables(db).map_err(failed)? => {}
         None => {
             let what = "it has tables, but not those of a ledger";
             return Err(OpenError::corrupt(path, what.to_owned()));
@@ -419,30 +414,18 @@ pub(super) fn check(path: &Path, db: &Connection) -> Result<(), OpenError> {
     }
     // Does not compare indexes with tables, which would be slow; `finds_what_waits` does that for the indexes of queued
     // work.
-    check_pages(path, db, "quick_check")?;
+    database::check_pages(db, "quick_check").map_err(failed)?;
     let unfinished = match number {
         Some(RELEASED) => UNFINISHED_OF_0_1_0,
         _ => UNFINISHED,
     };
-    finds_what_waits(path, db, unfinished)
-}
-
-/// Has SQLite check a database by one of its pragmas.
-pub(super) fn check_pages(path: &Path, db: &Connection, pragma: &str) -> Result<(), OpenError> {
-    let verdict = db.query_row(&format!("PRAGMA {pragma}(1)"), [], |row| row.get::<_, String>(0));
-    match verdict.map_err(|source| OpenError::of(path, source))? {
-        verdict if verdict == "ok" => Ok(()),
-        verdict => Err(OpenError::corrupt(path, verdict)),
-    }
+    finds_what_waits(db, unfinished).map_err(failed)
 }
 
 /// Queued work is found by one index, and its payload by another. Work that they do not list would be lost silently. `unfinished` is the
 /// condition of the first index.
-fn finds_what_waits(path: &Path, db: &Connection, unfinished: &str) -> Result<(), OpenError> {
-    let count = |sql: &str| {
-        db.query_row(sql, [], |row| row.get::<_, u64>(0))
-            .map_err(|source| OpenError::of(path, source))
-    };
+fn finds_what_waits(db: &Connection, unfinished: &str) -> rusqlite::Result<()> {
+    let count = |sql: &str| db.query_row(sql, [], |row| row.get::<_, u64>(0));
     // The `+` keeps SQLite from using the partial index for the condition; `NOT INDEXED` does not prevent that.
     let waiting = "SELECT count(*) FROM invocation WHERE";
     let there = count(&format!("{waiting} +({unfinished})"))?;
@@ -459,7 +442,7 @@ fn finds_what_waits(path: &Path, db: &Connection, unfinished: &str) -> Result<()
             "{there} invocations have no end, and the index finds {found}; {payloads} payloads of those, and the index finds \
              {found_payloads}"
         );
-        return Err(OpenError::corrupt(path, what));
+        return Err(database::damaged(what));
     }
     Ok(())
 }

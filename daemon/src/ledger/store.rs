@@ -2,14 +2,13 @@
 //! storing it once.
 
 use super::rows::{INLINE_MAX, blob, int};
-use super::store_error::StoreError;
 use super::{cancelled, files, messages};
 use crate::allocator;
 use crate::database::execute;
 use fnd_core::idempotency::IdempotencyKey;
 use fnd_core::records::cause::Cause;
 use fnd_core::records::outcome::{Exhausted, Reason, Skip, Trigger};
-use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, LastSlot, RunResult};
+use fnd_core::records::{Accepted, AttemptRecord, InvocationRecord, LastSlot};
 use fnd_core::triggers::schedule::Marks;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use rusqlite::{Connection, params};
@@ -28,7 +27,7 @@ pub(super) fn hook_failed(db: &Connection, id: InvocationId) -> rusqlite::Result
     execute(db, "UPDATE invocation SET hook = 'failed' WHERE id = ?1", [blob(id)]).map(drop)
 }
 
-pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreError> {
+pub(super) fn store(db: &Connection, accepted: &Accepted) -> rusqlite::Result<()> {
     if let Some(mark) = &accepted.message
         && !messages::store_mark(db, accepted, mark)?
     {
@@ -77,7 +76,7 @@ pub(super) fn store(db: &Connection, accepted: &Accepted) -> Result<(), StoreErr
     }
     if let Some(data) = &accepted.payload.data {
         // Not the fault of the database, but of the same disk.
-        let unreadable = |error| StoreError::Disk(rusqlite::Error::ToSqlConversionFailure(Box::new(error)));
+        let unreadable = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
         put_body(db, accepted.id, "payload", &data.bytes().map_err(unreadable)?)?;
     }
     if let Some(key) = &accepted.load_key {
@@ -114,7 +113,7 @@ pub(super) fn is_durable(db: &Connection, id: InvocationId) -> rusqlite::Result<
 }
 
 /// Replaces the marks of a function's schedules.
-pub(super) fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreError> {
+pub(super) fn store_marks(db: &Connection, marks: &Marks) -> rusqlite::Result<()> {
     let sql = "DELETE FROM schedule WHERE function = ?1";
     execute(db, sql, [marks.function.as_str()])?;
     marks
@@ -123,16 +122,15 @@ pub(super) fn store_marks(db: &Connection, marks: &Marks) -> Result<(), StoreErr
         .try_for_each(|mark| put_mark(db, &marks.function, mark))
 }
 
-fn put_mark(db: &Connection, function: &FunctionName, mark: &LastSlot) -> Result<(), StoreError> {
+fn put_mark(db: &Connection, function: &FunctionName, mark: &LastSlot) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO schedule (function, key, last_ms, ahead_ms) VALUES (?1, ?2, ?3, ?4)";
     let (last_ms, ahead_ms) = (int(mark.last_ms), mark.ahead_ms.map(int));
-    execute(db, sql, params![function.as_str(), &*mark.key, last_ms, ahead_ms])?;
-    Ok(())
+    execute(db, sql, params![function.as_str(), &*mark.key, last_ms, ahead_ms]).map(drop)
 }
 
 /// Ends an invocation that was just stored and never runs. If its function only has no room for it, or cannot read its input, it is a
 /// dead letter, so that it can run later, unless its acceptance said that it never is one.
-fn put_skipped(db: &Connection, accepted: &Accepted, reason: Reason, why: &str) -> Result<(), StoreError> {
+fn put_skipped(db: &Connection, accepted: &Accepted, reason: Reason, why: &str) -> rusqlite::Result<()> {
     // A retry finds this end. A dead letter that was dropped meanwhile must not come back.
     let sql = "UPDATE invocation SET state = ?2, ended_ms = ?3, reason = ?4, message = ?5,
             dead = iif(?6 AND dead IS NULL, 1, dead)
@@ -180,12 +178,17 @@ static STORE_DEAD: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Stores the state of an invocation, also if the invocation was never stored, such as one skipped on arrival.
-pub(super) fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> Result<(), StoreError> {
+pub(super) fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -> rusqlite::Result<()> {
     let sql: &str = match record.ends_as_dead_letter() {
         true => &STORE_DEAD,
         false => STORE_STATE,
     };
-    let (is_json, inline, apart) = split(record.result.as_ref());
+    let result = record.result.as_ref();
+    // The bytes of a result go into the row, or into `body` if they are many.
+    let (inline, apart) = match result.map(|result| &result.data[..]) {
+        Some(data) if data.len() <= INLINE_MAX => (Some(data), None),
+        data => (None, data),
+    };
     let caller = record.caller.as_deref();
     db.prepare_cached(sql)?.execute(params![
         blob(record.id),
@@ -202,13 +205,9 @@ pub(super) fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -
         record.exhausted.map(Exhausted::as_str),
         record.next_attempt_ms.map(int),
         record.version.map(|version| version.0),
-        is_json,
+        result.map(|result| result.json),
         inline,
-        record
-            .result
-            .as_ref()
-            .and_then(|result| result.response.as_deref())
-            .map(json),
+        result.and_then(|result| result.response.as_deref()).map(json),
         record.keeps_payload(),
         caller.map(|caller| caller.uid),
         caller.and_then(|caller| caller.pid),
@@ -235,18 +234,9 @@ pub(super) fn update(db: &Connection, record: &InvocationRecord, is_new: bool) -
     Ok(())
 }
 
-pub(super) fn has_ended(db: &Connection, id: InvocationId) -> Result<bool, StoreError> {
+pub(super) fn has_ended(db: &Connection, id: InvocationId) -> rusqlite::Result<bool> {
     let sql = "SELECT EXISTS (SELECT 1 FROM invocation WHERE id = ?1 AND ended_ms IS NOT NULL)";
-    Ok(db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))?)
-}
-
-/// Returns whether a result is JSON, and its bytes: first those that go into the row, then those that go into `body`.
-fn split(result: Option<&RunResult>) -> (Option<bool>, Option<&[u8]>, Option<&[u8]>) {
-    match result {
-        None => (None, None, None),
-        Some(result) if result.data.len() <= INLINE_MAX => (Some(result.json), Some(&result.data), None),
-        Some(result) => (Some(result.json), None, Some(&result.data)),
-    }
+    db.prepare_cached(sql)?.query_row([blob(id)], |row| row.get(0))
 }
 
 /// Returns a record of texts and numbers as JSON; this cannot fail for such values.
@@ -255,11 +245,10 @@ pub(super) fn json(value: &impl Serialize) -> String {
 }
 
 /// Removes an invocation from the dead letters, if it is one.
-pub(super) fn discard_dead_letter(db: &Connection, id: InvocationId) -> Result<(), StoreError> {
+pub(super) fn discard_dead_letter(db: &Connection, id: InvocationId) -> rusqlite::Result<()> {
     // The value 0 stays: it says that the invocation never becomes a dead letter.
     let sql = "UPDATE invocation SET dead = NULL WHERE id = ?1 AND dead = 1";
-    execute(db, sql, [blob(id)])?;
-    Ok(())
+    execute(db, sql, [blob(id)]).map(drop)
 }
 
 fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusqlite::Result<()> {
@@ -273,7 +262,7 @@ fn put_body(db: &Connection, id: InvocationId, kind: &str, data: &[u8]) -> rusql
 }
 
 /// Stores an attempt; returns whether it was not stored before.
-pub(super) fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> Result<bool, StoreError> {
+pub(super) fn record_attempt(db: &Connection, attempt: &AttemptRecord) -> rusqlite::Result<bool> {
     let sql = "INSERT INTO attempt (invocation, n, poll, worker, version, started_ms, ended_ms, duration_us, reason,
             message, exit_code, signal, cpu_us, memory_peak_bytes, peak_of_largest, throttled_us, stdout_bytes,
             stderr_bytes, dropped_bytes, next_attempt_ms, cold, scope_worker)

@@ -25,7 +25,7 @@ use super::command::{Figures, Forgetting};
 use super::room::{self, Pages};
 use crate::database;
 use age::Age;
-use expiries::{Expiries, SHORT};
+use expiries::Expiries;
 use fnd_core::run::Now;
 use fnd_wire::ids::{FunctionName, InvocationId};
 use forget::Round;
@@ -209,7 +209,8 @@ impl Sweeper {
     /// Notes that an invocation has ended.
     pub(super) fn ended(&mut self, function: &FunctionName, id: InvocationId) {
         self.stuck = false;
-        let due = EVERY.max(self.retention.of(function).keep / 10);
+        let keep = self.retention.of(function);
+        let due = EVERY.max(keep.keep / 10);
         let new = Since {
             count: 0,
             all: self.total,
@@ -223,17 +224,9 @@ impl Sweeper {
         };
         since.count = since.count.saturating_add(1);
         (since.first, since.last) = (since.first.min(id.0), since.last.max(id.0));
-        let keep_for = self.retention.of(function).keep_for;
-        if keep_for < SHORT && !self.expiries.functions.contains(function) {
-            let now_ms = (self.clock)().unix_ms;
-            self.expiries
-                .add(Some(function.clone()), keep_for, time_of(id.0), now_ms);
-        }
-        let keep_for = self.retention.keep_for;
-        if keep_for < SHORT && !self.expiries.all {
-            let now_ms = (self.clock)().unix_ms;
-            self.expiries.add(None, keep_for, time_of(id.0), now_ms);
-        }
+        let now_ms = || (self.clock)().unix_ms;
+        self.expiries.add(Some(function), keep.keep_for, id.unix_ms(), now_ms);
+        self.expiries.add(None, self.retention.keep_for, id.unix_ms(), now_ms);
         // The last run of an overdue function was kept only because there was no newer one; now there is.
         let is_due = since.count == due || self.overdue.remove(function);
         if is_due && self.waiting.insert(function.clone()) {
@@ -353,9 +346,4 @@ fn dead_since_ms(db: &Connection) -> Option<u64> {
         None
     });
     found.flatten()
-}
-
-/// Returns the time of an id, Unix milliseconds.
-fn time_of(id: u128) -> u64 {
-    u64::try_from(id >> 80).unwrap_or(u64::MAX)
 }

@@ -7,7 +7,7 @@
 
 use super::in_flight::{Earlier, InFlight};
 use super::{OpenError, schema};
-use crate::database::{PresentFiles, keep_log_on_close};
+use crate::database::{PresentFiles, has_no_tables, keep_log_on_close};
 use crate::free_space::FreeSpace;
 use crate::lock::lock;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -63,33 +63,17 @@ fn usual(path: &Path) -> Result<(Connection, Connection), OpenError> {
     Ok((schema::open(path)?, schema::open_read_only(path)?))
 }
 
-fn makeshifts(path: &Path) -> Result<(Connection, Connection), OpenError> {
-    Ok((open(path)?, open_read_only(path)?))
-}
-
-/// Opens a database as a makeshift. If its schema is that of this program, nothing is written; another schema is an
+/// Opens both connections as makeshifts. If the schema is that of this program, nothing is written; another schema is an
 /// error.
-///
-/// # Errors
-/// [`OpenError`].
-fn open(path: &Path) -> Result<Connection, OpenError> {
+fn makeshifts(path: &Path) -> Result<(Connection, Connection), OpenError> {
     let failed = |source| OpenError::of(path, source);
     let mut db = private(path).map_err(failed)?;
     schema::check(path, &db)?;
     schema::create(&mut db).map_err(failed)?;
-    Ok(db)
-}
-
-/// Opens a second makeshift, for reading.
-///
-/// # Errors
-/// [`OpenError`].
-fn open_read_only(path: &Path) -> Result<Connection, OpenError> {
-    let failed = |source| OpenError::of(path, source);
-    let db = private(path).map_err(failed)?;
+    let reading = private(path).map_err(failed)?;
     // Not opened read-only: that would take a lock that breaks the lock of the other connection.
-    db.pragma_update(None, "query_only", true).map_err(failed)?;
-    Ok(db)
+    reading.pragma_update(None, "query_only", true).map_err(failed)?;
+    Ok((db, reading))
 }
 
 /// Opens a database without an index of its log on the disk. If there is none, or if it never had room for its tables, this is a new one in
@@ -102,7 +86,7 @@ fn private(path: &Path) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags_and_vfs(path, flags, c"unix-excl")?;
     schema::configure_reading(&db)?;
     keep_log_on_close(&db, true)?;
-    match schema::has_no_tables(&db) {
+    match has_no_tables(&db) {
         Ok(true) => schema::in_memory(),
         Ok(false) | Err(_) => Ok(db),
     }

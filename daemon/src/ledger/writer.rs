@@ -123,7 +123,7 @@ impl LedgerThread {
         let batch = self.queue.take_now(most);
         let (commands, last) = (batch.commands, batch.last);
         if let Some(retention) = batch.retention {
-            self.sweeper.retain(*retention);
+            self.sweeper.retain(retention);
         }
         let begun = crate::clock::monotonic();
         // The last batch is written in any case, because nobody would retry it.

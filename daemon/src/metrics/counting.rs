@@ -8,17 +8,20 @@ const RECEIVERS: [&str; 2] = ["caller", "function"];
 impl Metrics {
     pub(crate) fn hooks(&self, state: RunState) -> Counter {
         let labels = Labels(None, Some(("outcome", state.as_str())));
-        self.hooks.get_or_create_owned(&labels)
+        self.counted.hooks.get_or_create_owned(&labels)
     }
 
     pub(crate) fn alerts(&self, word: AlertCondition) -> Counter {
         let labels = Labels(None, Some(("alert", word.as_str())));
-        self.alerts.get_or_create_owned(&labels)
+        self.counted.alerts.get_or_create_owned(&labels)
     }
 
     /// Counts events that were sent, by what became of them.
     pub(crate) fn events(&self, outcome: &'static str, events: u64) {
-        self.events.get_or_create(&[("outcome", outcome)]).inc_by(events);
+        self.counted
+            .events
+            .get_or_create(&[("outcome", outcome)])
+            .inc_by(events);
     }
 
     /// Returns the label of a function.
@@ -34,31 +37,32 @@ impl Metrics {
         if &*label == OTHER && std::mem::replace(&mut self.other_known, true) {
             return;
         }
-        let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        let (with, counted) = (|pair| Labels(Some(Arc::clone(&label)), pair), &self.counted);
         // Only three reasons (an alert watches `oom`): each further one is a series for each of a thousand functions.
         for reason in ["ok", "timeout", "oom"] {
-            drop(self.attempts.get_or_create(&with(Some(("reason", reason)))));
+            drop(counted.attempts.get_or_create(&with(Some(("reason", reason)))));
         }
         for reason in ["skipped-queue-full", "skipped-rate", "skipped-expired", "skipped-quota"] {
-            drop(self.dropped.get_or_create(&with(Some(("reason", reason)))));
+            drop(counted.dropped.get_or_create(&with(Some(("reason", reason)))));
         }
         let own = with(None);
         for counts in self.plain_counts() {
             drop(counts.get_or_create(&own));
         }
-        drop(self.cpu.get_or_create(&own));
-        drop(self.throttled.get_or_create(&own));
+        drop(counted.cpu.get_or_create(&own));
+        drop(counted.throttled.get_or_create(&own));
     }
 
     /// Returns the counters with no label but the function.
     fn plain_counts(&self) -> [&MetricCounts; 6] {
+        let counted = &self.counted;
         [
-            &self.missed,
-            &self.retries,
-            &self.gave_up,
-            &self.cold_starts,
-            &self.workers_started,
-            &self.output_dropped,
+            &counted.missed,
+            &counted.retries,
+            &counted.gave_up,
+            &counted.cold_starts,
+            &counted.workers_started,
+            &counted.output_dropped,
         ]
     }
 
@@ -69,8 +73,8 @@ impl Metrics {
         let labels = || Labels(Some(Arc::clone(&series.label)), Some(("method", method)));
         let (calls, failures) = series.by_method.of(method, || {
             (
-                self.calls.get_or_create_owned(&labels()),
-                self.failures.get_or_create_owned(&labels()),
+                self.counted.calls.get_or_create_owned(&labels()),
+                self.counted.failures.get_or_create_owned(&labels()),
             )
         });
         calls.inc();
@@ -88,30 +92,30 @@ impl Metrics {
         }
         // By class: a function may answer with hundreds of different numbers.
         let status = ("status", request.class().to_owned());
-        self.requests.get_or_create(&vec![route(), status]).inc();
-        let durations = self.request_durations.get_or_create(&vec![route()]);
+        self.counted.requests.get_or_create(&vec![route(), status]).inc();
+        let durations = self.counted.request_durations.get_or_create(&vec![route()]);
         durations.observe(request.took.as_secs_f64());
         if let Some(upgraded) = request.upgraded {
             for (to, bytes) in RECEIVERS.into_iter().zip([upgraded.to_caller, upgraded.from_caller]) {
                 let labels = vec![route(), ("to", to.to_owned())];
-                self.upgraded_bytes.get_or_create(&labels).inc_by(bytes);
+                self.counted.upgraded_bytes.get_or_create(&labels).inc_by(bytes);
             }
         }
     }
 
     /// Removes the series of routes whose paths are not among these.
     pub(crate) fn keep_routes(&mut self, paths: &HashSet<&str>) {
-        let (requests, durations, bytes) = (&self.requests, &self.request_durations, &self.upgraded_bytes);
+        let counted = &self.counted;
         self.routes.retain(|path| {
             let is_kept = paths.contains(path.as_str());
             if !is_kept {
                 let route = || ("route", path.clone());
                 for class in RequestEnd::CLASSES {
-                    requests.remove(&vec![route(), ("status", class.to_owned())]);
+                    counted.requests.remove(&vec![route(), ("status", class.to_owned())]);
                 }
-                durations.remove(&vec![route()]);
+                counted.request_durations.remove(&vec![route()]);
                 for to in RECEIVERS {
-                    bytes.remove(&vec![route(), ("to", to.to_owned())]);
+                    counted.upgraded_bytes.remove(&vec![route(), ("to", to.to_owned())]);
                 }
             }
             is_kept
@@ -121,12 +125,12 @@ impl Metrics {
     /// Counts slots of a schedule: how late the run is, and how many slots were missed.
     pub(crate) fn slots_due(&mut self, function: &FunctionName, late: Option<Duration>, missed: u64) {
         if let Some(late) = late {
-            self.lateness.observe(late.as_secs_f64());
+            self.counted.lateness.observe(late.as_secs_f64());
         }
         if missed > 0 {
             let series = series(&mut self.functions, &mut self.other, function);
             let own = Labels(Some(Arc::clone(&series.label)), None);
-            self.missed.get_or_create_owned(&own).inc_by(missed);
+            self.counted.missed.get_or_create_owned(&own).inc_by(missed);
         }
     }
 
@@ -134,33 +138,35 @@ impl Metrics {
     pub(crate) fn attempt_ended(&mut self, attempt: &AttemptRecord, method: &'static str) {
         let series = series(&mut self.functions, &mut self.other, &attempt.function);
         let label = &series.label;
+        let counted = &self.counted;
         let with = |key, value| Labels(Some(Arc::clone(label)), Some((key, value)));
         let own = || Labels(Some(Arc::clone(label)), None);
-        let durations = || self.durations.get_or_create_owned(&with("method", method));
+        let durations = || counted.durations.get_or_create_owned(&with("method", method));
         series
             .durations
             .of(method, durations)
             .observe(micros(attempt.duration_us));
         let ended_well = attempt.reason.final_state() == RunState::Succeeded;
         let reason = attempt.reason.word();
-        let by_reason = || self.attempts.get_or_create_owned(&with("reason", reason));
+        let by_reason = || counted.attempts.get_or_create_owned(&with("reason", reason));
         series.by_reason.of(reason, by_reason).inc();
         // From the first attempt on, so that a function that never succeeds has a time, 0, that an alert can see.
-        let last_success = || self.last_success.get_or_create_owned(&own());
+        let last_success = || counted.last_success.get_or_create_owned(&own());
         let last_success = series.last_success.get_or_insert_with(last_success);
         if ended_well {
             last_success.set(millis(attempt.ended_ms));
         }
         // For a script each attempt starts a process.
         if attempt.cold.unwrap_or(attempt.worker.is_some()) {
-            self.cold_starts.get_or_create(&own()).inc();
+            counted.cold_starts.get_or_create(&own()).inc();
         }
         // A poll is followed by another attempt, too, but nothing has failed.
         if attempt.next_attempt_ms.is_some() && attempt.reason != Reason::ExecuteAgain {
-            self.retries.get_or_create(&own()).inc();
+            counted.retries.get_or_create(&own()).inc();
         }
         if attempt.usage.dropped_bytes > 0 {
-            self.output_dropped
+            counted
+                .output_dropped
                 .get_or_create(&own())
                 .inc_by(attempt.usage.dropped_bytes);
         }
@@ -173,45 +179,54 @@ impl Metrics {
         let at_ms = if ended_well { Some(attempt.ended_ms) } else { success_ms };
         let own = Labels(Some(self.label(&attempt.function)), None);
         // 0 says that the function has never succeeded, which an alert can see.
-        self.last_success.get_or_create(&own).set(at_ms.map_or(0.0, millis));
+        self.counted
+            .last_success
+            .get_or_create(&own)
+            .set(at_ms.map_or(0.0, millis));
     }
 
     /// Counts an invocation that has ended. Each one that failed is given up, also without any `[retry]`: no attempt follows.
     pub(crate) fn invocation_ended(&mut self, function: &FunctionName, state: RunState) {
         let series = series(&mut self.functions, &mut self.other, function);
         let label = &series.label;
+        let counted = &self.counted;
         let by_state = || {
             let pair = ("state", state.as_str());
-            self.invocations
+            counted
+                .invocations
                 .get_or_create_owned(&Labels(Some(Arc::clone(label)), Some(pair)))
         };
         series.by_state.of(state.as_str(), by_state).inc();
         if state.is_failure() {
-            self.gave_up.get_or_create(&Labels(Some(Arc::clone(label)), None)).inc();
+            counted
+                .gave_up
+                .get_or_create(&Labels(Some(Arc::clone(label)), None))
+                .inc();
         }
     }
 
     /// Counts a request that was not run.
     pub(crate) fn dropped(&mut self, function: &FunctionName, reason: Reason) {
         let by_reason = Labels(Some(self.label(function)), Some(("reason", reason.word())));
-        self.dropped.get_or_create(&by_reason).inc();
+        self.counted.dropped.get_or_create(&by_reason).inc();
     }
 
     /// Counts a process that was asked for.
     pub(crate) fn worker_started(&mut self, function: &FunctionName) {
         let own = Labels(Some(self.label(function)), None);
-        self.workers_started.get_or_create(&own).inc();
+        self.counted.workers_started.get_or_create(&own).inc();
     }
 
     /// Counts the usage of a process that has ended, independent of the calls it had.
     pub(crate) fn worker_ended(&mut self, function: &FunctionName, usage: &Usage) {
         let own = Labels(Some(self.label(function)), None);
-        self.cpu.get_or_create(&own).inc_by(micros(usage.cpu_us));
+        let counted = &self.counted;
+        counted.cpu.get_or_create(&own).inc_by(micros(usage.cpu_us));
         if usage.throttled_us > 0 {
-            self.throttled.get_or_create(&own).inc_by(micros(usage.throttled_us));
+            counted.throttled.get_or_create(&own).inc_by(micros(usage.throttled_us));
         }
         if let Some(peak) = usage.memory_peak_bytes {
-            self.memory_peak.get_or_create(&own).set(number(peak));
+            counted.memory_peak.get_or_create(&own).set(number(peak));
         }
     }
 
@@ -223,28 +238,29 @@ impl Metrics {
             return;
         };
         let with = |pair| Labels(Some(Arc::clone(&label)), pair);
+        let counted = &self.counted;
         // Each label that a series may have is removed, since nothing records which of them exist.
         for method in METHODS {
             let labels = with(Some(("method", method)));
-            self.calls.remove(&labels);
-            self.failures.remove(&labels);
-            self.durations.remove(&labels);
+            counted.calls.remove(&labels);
+            counted.failures.remove(&labels);
+            counted.durations.remove(&labels);
         }
         for reason in Reason::words() {
             let labels = with(Some(("reason", reason)));
-            self.attempts.remove(&labels);
-            self.dropped.remove(&labels);
+            counted.attempts.remove(&labels);
+            counted.dropped.remove(&labels);
         }
         for state in RunState::ALL {
-            self.invocations.remove(&with(Some(("state", state.as_str()))));
+            counted.invocations.remove(&with(Some(("state", state.as_str()))));
         }
         let own = with(None);
         for counts in self.plain_counts() {
             counts.remove(&own);
         }
-        self.cpu.remove(&own);
-        self.throttled.remove(&own);
-        self.memory_peak.remove(&own);
-        self.last_success.remove(&own);
+        counted.cpu.remove(&own);
+        counted.throttled.remove(&own);
+        counted.memory_peak.remove(&own);
+        counted.last_success.remove(&own);
     }
 }

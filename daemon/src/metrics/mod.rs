@@ -7,14 +7,12 @@
 //! - `counting`: counts what happens
 //! - `encode`: writes metrics as text in two forms
 //! - `labels`: labels, and the series of each function
-//! - `nats`: the values of NATS
-//! - `registering`: makes all metrics, with their names and descriptions
+//! - `registering`: the metrics that are counted, with their names and descriptions
 //! - `sampled`: the values that are read for each scrape
 
 mod counting;
 mod encode;
 mod labels;
-mod nats;
 mod registering;
 mod sampled;
 /// The outcome of an event, for the metrics.
@@ -61,6 +59,8 @@ pub use encode::MetricsFormat;
 pub(crate) use encode::write;
 pub(crate) use labels::{Labels, OTHER};
 use labels::{Series, series};
+use registering::Counted;
+use sampled::Sampled;
 
 use fnd_core::records::cause::AlertCondition;
 use fnd_core::records::outcome::{Reason, RunState};
@@ -101,7 +101,9 @@ type DurationMetrics = Family<Labels, Histogram, fn() -> Histogram>;
 /// The labels of a request to the public listener.
 type RequestLabels = Vec<(&'static str, String)>;
 
-/// All metrics that are counted as the events happen.
+type RequestDurations = Family<RequestLabels, Histogram, fn() -> Histogram>;
+
+/// All metrics, and the series that functions have.
 pub(crate) struct Metrics {
     pub(crate) registry: Arc<Registry>,
     /// Functions with series of their own.
@@ -109,35 +111,10 @@ pub(crate) struct Metrics {
     other: Series,
     /// Whether the series of all other functions have begun.
     other_known: bool,
-    calls: MetricCounts,
-    failures: MetricCounts,
-    durations: DurationMetrics,
-    attempts: MetricCounts,
-    invocations: MetricCounts,
-    retries: MetricCounts,
-    gave_up: MetricCounts,
-    dropped: MetricCounts,
-    cold_starts: MetricCounts,
-    workers_started: MetricCounts,
-    cpu: Sums,
-    throttled: Sums,
-    memory_peak: LabelValues,
-    output_dropped: MetricCounts,
-    last_success: LabelValues,
     /// The paths of routes that have series.
     routes: HashSet<String>,
-    requests: Family<RequestLabels, Counter>,
-    request_durations: Family<RequestLabels, Histogram, fn() -> Histogram>,
-    events: Family<[(&'static str, &'static str); 1], Counter>,
-    missed: MetricCounts,
-    lateness: Histogram,
-    upgraded_bytes: Family<RequestLabels, Counter>,
-    pub(crate) rescans: Counter,
-    pub(crate) put_back: Counter,
-    hooks: MetricCounts,
-    alerts: MetricCounts,
-    pub(crate) lag: Histogram,
-    pub(crate) sampled: sampled::Sampled,
+    pub(crate) counted: Counted,
+    pub(crate) sampled: Sampled,
     /// Lets one scrape run at a time: gauges are sampled, then written as text on another thread.
     pub(crate) asking: Arc<tokio::sync::Mutex<()>>,
 }

@@ -1,7 +1,27 @@
-//! Makes all metrics that are counted, with their names and descriptions.
+//! The metrics that are counted, with their names and descriptions; makes all metrics.
 
 use super::*;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Metric;
+
+/// Defines a set of metrics. Each has its field, its type, and how it is made with the registry `r`.
+macro_rules! metric_set {
+    ($(#[$about:meta])* $set:ident($r:ident) { $($field:ident: $kind:ty = $made:expr;)* }) => {
+        $(#[$about])*
+        pub(crate) struct $set {
+            $(pub(crate) $field: $kind,)*
+        }
+
+        impl $set {
+            pub(super) fn new($r: &mut MetricRegistry) -> Self {
+                Self {
+                    $($field: $made,)*
+                }
+            }
+        }
+    };
+}
+pub(super) use metric_set;
 
 /// Upper bounds of the buckets for the main loop's lag, in seconds: a timer by itself is late by one millisecond.
 const LAGS: [f64; 8] = [0.002, 0.005, 0.02, 0.05, 0.2, 0.5, 2.0, 10.0];
@@ -43,77 +63,93 @@ impl MetricRegistry {
     }
 }
 
+metric_set! {
+    /// The metrics that are counted as the events happen.
+    Counted(r) {
+        durations: DurationMetrics = {
+            let family = DurationMetrics::new_with_constructor(|| Histogram::new(BUCKETS));
+            r.durations("function_duration", "How long attempts took", family)
+        };
+        calls: MetricCounts = r.plain("function_calls", "Invocations that ran and are over");
+        failures: MetricCounts = r.plain("function_failures", "Invocations that failed or were interrupted");
+        attempts: MetricCounts = r.plain("fnd_attempts", "Attempts that ended, by reason");
+        invocations: MetricCounts = r.plain("fnd_invocations", "Invocations that ended, by state");
+        retries: MetricCounts = r.plain("fnd_retries", "Failed attempts after which another one followed");
+        gave_up: MetricCounts = r.plain(
+            "fnd_gave_up",
+            "Invocations that failed because retries, polls or deadline ran out",
+        );
+        dropped: MetricCounts = r.plain("fnd_requests_dropped", "Requests that were not run, by why");
+        cold_starts: MetricCounts = r.plain("fnd_cold_starts", "Attempts that waited for a process to start");
+        workers_started: MetricCounts = r.plain("fnd_workers_started", "Processes that were started");
+        cpu: Sums = r.seconds("fnd_cpu", "CPU time of processes that ended");
+        throttled: Sums = r.seconds(
+            "fnd_cpu_throttled",
+            "Time that processes which ended were held back by their CPU limit",
+        );
+        memory_peak: LabelValues = r.bytes("fnd_memory_peak", "Peak memory of the last process that ended");
+        output_dropped: MetricCounts = r.bytes(
+            "fnd_output_dropped",
+            "Output that was not kept because it was too much",
+        );
+        last_success: LabelValues = r.seconds(
+            "fnd_last_success_timestamp",
+            "When an attempt last ended well, in Unix time",
+        );
+        requests: Family<RequestLabels, Counter> = r.plain(
+            "fnd_http_requests",
+            "Requests to the public listener, by route and status",
+        );
+        request_durations: RequestDurations = {
+            let family = RequestDurations::new_with_constructor(|| Histogram::new(BUCKETS));
+            let help = "How long requests to the public listener took until their answer began, by route";
+            r.durations("fnd_http_request_duration", help, family)
+        };
+        missed: MetricCounts = r.plain("fnd_schedule_missed", "Scheduled runs that were missed for too long");
+        lateness: Histogram = r.durations(
+            "fnd_schedule_lateness",
+            "How long after their time scheduled runs were requested",
+            Histogram::new(LAGS),
+        );
+        upgraded_bytes: Family<RequestLabels, Counter> = r.plain(
+            "fnd_http_upgraded_bytes",
+            "Bytes of connections that spoke another protocol after an upgrade, by route and receiver",
+        );
+        events: Family<[(&'static str, &'static str); 1], Counter> = r.plain(
+            "fnd_events",
+            "Events that were sent, by what became of them",
+        );
+        rescans: Counter = r.plain("fnd_rescans", "Looks at the functions directories that were asked for");
+        put_back: Counter = r.plain(
+            "fnd_starts_put_back",
+            "Starts that failed because the node had run out of something, and are made again",
+        );
+        hooks: MetricCounts = r.plain("fnd_hooks", "Calls of hooks that are over, by outcome");
+        alerts: MetricCounts = r.plain("fnd_alerts", "Calls of alerts, by what they tell");
+        lag: Histogram = r.durations(
+            "fnd_main_loop_lag",
+            "By how much the main loop came later than it wanted to",
+            Histogram::new(LAGS),
+        );
+    }
+}
+
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut r = MetricRegistry::default();
-        let durations = DurationMetrics::new_with_constructor(|| Histogram::new(BUCKETS));
-        let durations = r.durations("function_duration", "How long attempts took", durations);
+        let counted = Counted::new(&mut r);
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        r.0.register("fnd", "The version of fnd", Info::new(version));
+        let sampled = Sampled::new(&mut r);
         let metrics = Self {
+            registry: Arc::new(r.0),
             functions: BTreeMap::new(),
             other: Series::new(OTHER),
             other_known: false,
-            calls: r.plain("function_calls", "Invocations that ran and are over"),
-            failures: r.plain("function_failures", "Invocations that failed or were interrupted"),
-            durations,
-            attempts: r.plain("fnd_attempts", "Attempts that ended, by reason"),
-            invocations: r.plain("fnd_invocations", "Invocations that ended, by state"),
-            retries: r.plain("fnd_retries", "Failed attempts after which another one followed"),
-            gave_up: r.plain(
-                "fnd_gave_up",
-                "Invocations that failed because retries, polls or deadline ran out",
-            ),
-            dropped: r.plain("fnd_requests_dropped", "Requests that were not run, by why"),
-            cold_starts: r.plain("fnd_cold_starts", "Attempts that waited for a process to start"),
-            workers_started: r.plain("fnd_workers_started", "Processes that were started"),
-            cpu: r.seconds("fnd_cpu", "CPU time of processes that ended"),
-            throttled: r.seconds(
-                "fnd_cpu_throttled",
-                "Time that processes which ended were held back by their CPU limit",
-            ),
-            memory_peak: r.bytes("fnd_memory_peak", "Peak memory of the last process that ended"),
-            output_dropped: r.bytes("fnd_output_dropped", "Output that was not kept because it was too much"),
-            last_success: r.seconds(
-                "fnd_last_success_timestamp",
-                "When an attempt last ended well, in Unix time",
-            ),
             routes: HashSet::new(),
-            requests: r.plain(
-                "fnd_http_requests",
-                "Requests to the public listener, by route and status",
-            ),
-            request_durations: {
-                // The field names the type of the constructor, so the closure becomes a function pointer.
-                let family = Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
-                let help = "How long requests to the public listener took until their answer began, by route";
-                r.durations("fnd_http_request_duration", help, family)
-            },
-            missed: r.plain("fnd_schedule_missed", "Scheduled runs that were missed for too long"),
-            lateness: r.durations(
-                "fnd_schedule_lateness",
-                "How long after their time scheduled runs were requested",
-                Histogram::new(LAGS),
-            ),
-            upgraded_bytes: r.plain(
-                "fnd_http_upgraded_bytes",
-                "Bytes of connections that spoke another protocol after an upgrade, by route and receiver",
-            ),
-            events: r.plain("fnd_events", "Events that were sent, by what became of them"),
-            rescans: r.plain("fnd_rescans", "Looks at the functions directories that were asked for"),
-            put_back: r.plain(
-                "fnd_starts_put_back",
-                "Starts that failed because the node had run out of something, and are made again",
-            ),
-            hooks: r.plain("fnd_hooks", "Calls of hooks that are over, by outcome"),
-            alerts: r.plain("fnd_alerts", "Calls of alerts, by what they tell"),
-            lag: r.durations(
-                "fnd_main_loop_lag",
-                "By how much the main loop came later than it wanted to",
-                Histogram::new(LAGS),
-            ),
-            sampled: sampled::Sampled::new(&mut r),
+            counted,
+            sampled,
             asking: Arc::default(),
-            // The real one follows below: here it is still borrowed.
-            registry: Arc::default(),
         };
         // Prometheus does not see an increase in a counter that first appears with the value 1.
         for word in AlertCondition::ALL {
@@ -125,9 +161,6 @@ impl Metrics {
         for outcome in EventOutcome::ALL {
             metrics.events(outcome.as_str(), 0);
         }
-        Self {
-            registry: Arc::new(r.0),
-            ..metrics
-        }
+        metrics
     }
 }

@@ -3,15 +3,17 @@
 
 use crate::cli::{Checked, DaemonCli, Places};
 use crate::peer::PeerAccess;
+use crate::telemetry;
 use fnd_manifest::check::Disk;
 use fnd_manifest::check::{check_functions, settings};
-use fnd_manifest::diagnostic::{Colour, Diagnostic};
+use fnd_manifest::diagnostic::Diagnostic;
 use fnd_manifest::judge::{Judge, SettingsDocument};
 use fnd_manifest::runtime::shipped;
+use fnd_manifest::settings::Settings;
 use fnd_wire::form::Wire as _;
 use fnd_wire::plan::{JudgeRequest, LAST_SETTINGS};
 use fnd_wire::units::counted;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -35,7 +37,7 @@ pub fn run(cli: &DaemonCli, checked: Checked) -> ExitCode {
         Ok(document) => document,
         Err(diagnostics) => return print(&diagnostics, 0),
     };
-    let places = with_settings(places, &document);
+    let places = with_settings(places, document.settings.as_ref());
     let mut diagnostics = document.diagnostics;
     if let Some(settings) = &document.settings {
         let (_, problems) = PeerAccess::resolve(None, &settings.access);
@@ -74,17 +76,12 @@ fn no_runtimes(directory: &Path) -> Diagnostic {
 pub fn places(cli: &DaemonCli) -> anyhow::Result<Places> {
     let places = cli.places_with_configuration()?;
     let mut judge = on_this_machine();
-    match configure(&mut judge, &places)
-        .ok()
-        .or_else(|| last_good(&mut judge, &places))
-    {
-        Some(document) => Ok(with_settings(places, &document)),
-        None => {
-            let mut places = places;
-            places.add_uploads();
-            Ok(places)
-        }
-    }
+    let document = configure(&mut judge, &places).ok();
+    let document = document.or_else(|| last_good(&mut judge, &places));
+    Ok(with_settings(
+        places,
+        document.and_then(|document| document.settings).as_ref(),
+    ))
 }
 
 /// Returns the configuration that the spawner kept, for a start with one that is refused. A spawner of root does not
@@ -121,11 +118,8 @@ fn configure(judge: &mut Judge, places: &Places) -> Result<SettingsDocument, Vec
     }
 }
 
-fn with_settings(mut places: Places, document: &SettingsDocument) -> Places {
-    let named = document
-        .settings
-        .as_ref()
-        .and_then(|settings| settings.functions_dirs.as_ref());
+fn with_settings(mut places: Places, settings: Option<&Settings>) -> Places {
+    let named = settings.and_then(|settings| settings.functions_dirs.as_ref());
     if let Some(directories) = named.filter(|_| !places.functions_named) {
         places.functions = directories.iter().map(PathBuf::from).collect();
     }
@@ -135,9 +129,7 @@ fn with_settings(mut places: Places, document: &SettingsDocument) -> Places {
 
 fn print(diagnostics: &[Diagnostic], functions: usize) -> ExitCode {
     let mut stderr = io::stderr();
-    // `NO_COLOR` counts if it is set and not empty (no-color.org).
-    let plain = !stderr.is_terminal() || std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let colour = if plain { Colour::Plain } else { Colour::Ansi };
+    let colour = telemetry::colour();
     for diagnostic in diagnostics {
         let _ = writeln!(stderr, "{}\n", diagnostic.render(colour)); // an error: closed; the exit code tells it too
     }

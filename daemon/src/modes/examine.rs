@@ -1,7 +1,7 @@
 //! `fnd --examine`: examines the ledger and the state of functions for `fndctl verify`, as the owner of the state, since only this program knows
 //! the ledger.
 
-use crate::cli::DaemonCli;
+use crate::cli::{DaemonCli, PlacesError};
 use crate::ledger::{self, examine};
 use crate::stores::database::StorePlaces;
 use crate::stores::kv;
@@ -13,26 +13,12 @@ use std::process::ExitCode;
 /// Examines a state directory or a database, and prints the findings as JSON.
 #[must_use]
 pub fn run(cli: &DaemonCli, path: &Path) -> ExitCode {
-    let examined = if path.is_dir() {
-        let run = cli.places().map(|places| places.run_dir.join(ledger::RUN));
-        match run {
-            Ok(run) => {
-                let own = path.join("state");
-                let mut examined = examine::site(examine::site_of(&own, &run), cli.repair);
-                let places = StorePlaces { state: own, run };
-                kv::examine::site(&places, cli.repair, &mut examined);
-                examined
-            }
-            Err(error) => return fail(&crate::chain(&error)),
+    let examined = match examined(cli, path) {
+        Ok(examined) => examined,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {}", crate::chain(&error)); // an error: the exit code tells it too
+            return ExitCode::FAILURE;
         }
-    } else {
-        let mut examined = Examined::default();
-        // A file out of a backup has only its name to tell which database it is.
-        match path.file_name().is_some_and(|name| name == kv::FILE) {
-            true => kv::examine::file(path, &mut examined),
-            false => examine::file(path, &mut examined),
-        }
-        examined
     };
     let json = serde_json::to_vec(&examined).unwrap_or_default(); // texts and numbers
     match std::io::stdout().write_all(&json) {
@@ -41,7 +27,19 @@ pub fn run(cli: &DaemonCli, path: &Path) -> ExitCode {
     }
 }
 
-fn fail(why: &str) -> ExitCode {
-    let _ = writeln!(std::io::stderr(), "error: {why}"); // an error: the exit code tells it too
-    ExitCode::FAILURE
+fn examined(cli: &DaemonCli, path: &Path) -> Result<Examined, PlacesError> {
+    if path.is_dir() {
+        let (own, run) = (path.join("state"), cli.places()?.run_dir.join(ledger::RUN));
+        let mut examined = examine::site(examine::site_of(&own, &run), cli.repair);
+        let places = StorePlaces { state: own, run };
+        kv::examine::site(&places, cli.repair, &mut examined);
+        return Ok(examined);
+    }
+    let mut examined = Examined::default();
+    // A file out of a backup has only its name to tell which database it is.
+    match path.file_name().is_some_and(|name| name == kv::FILE) {
+        true => kv::examine::file(path, &mut examined),
+        false => examine::file(path, &mut examined),
+    }
+    Ok(examined)
 }

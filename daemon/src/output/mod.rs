@@ -20,7 +20,6 @@
 //! - `capture`: the part of one attempt's output that is kept
 //! - `first_read_delay`: delays the first read of a worker's pipe for a moment
 //! - `fuzzing`: the fuzzer's entry to spools
-//! - `journal_line`: the message for a line of a function's output, where the journal gets them
 //! - `log_store`: the kept output of attempts
 //! - `message`: messages of functions and interpreters, as records have them
 //! - `poll`: the output thread
@@ -36,7 +35,6 @@ mod deferred_pipes;
 mod first_read_delay;
 #[cfg(fuzzing)]
 pub(crate) mod fuzzing;
-mod journal_line;
 pub mod log_store;
 pub(crate) mod message;
 mod poll;
@@ -47,9 +45,9 @@ mod spool;
 mod tee;
 
 pub use call_output::{CallOutput, CallOutputEnd};
-pub(crate) use journal_line::output_line;
 pub(crate) use poll::OutputThread;
 pub(crate) use records::{EndedRecords, Records};
+pub(crate) use sinks::output_line;
 
 use crate::clock;
 use crate::ledger::Retention;

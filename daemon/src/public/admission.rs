@@ -50,13 +50,19 @@ impl Admitted {
 }
 
 impl Public {
-    /// Returns the refusal of a caller without a credential that holds. Its words are the same for everybody.
-    fn denied(&self) -> Refusal {
+    /// Returns the refusal of a caller without a credential that holds. It is the same for everybody, and for every path of a host.
+    fn denied(&self, admits: &Admits) -> Refusal {
         // The credential of an honest caller may need a secret that was installed a moment ago.
         if self.control.daemon.state.borrow().secrets.awaits_secret() {
             return refuse_for_now(Code::Unavailable, "fnd is reading its secrets");
         }
-        refuse(Code::Unauthorized, "the request has no credential that holds here")
+        let mut refusal = refuse(Code::Unauthorized, "the request has no credential that holds here");
+        refusal.ask = Some(match admits.asks_for_passwords() {
+            // A browser asks its user for no password if the answer names only `Bearer`.
+            true => "Basic realm=\"fnd\", charset=\"UTF-8\"",
+            false => "Bearer",
+        });
+        refusal
     }
 
     /// Returns what admits a caller, and the body of the request, which is read if a signature has to be checked. `route` is
@@ -91,12 +97,8 @@ impl Public {
         if let Some(holder) = holder {
             return Ok((Admitted::Known(holder), RequestBody::OfKnown));
         }
-        let Some(limit) = admits.signed_body else {
-            return Err(self.denied());
-        };
-        if !self.may_be_signed(request, admits) {
-            return Err(self.denied());
-        }
+        let limit = admits.signed_body.filter(|_| self.may_be_signed(request, admits));
+        let limit = limit.ok_or_else(|| self.denied(admits))?;
         let buffers = self.control.daemon.state.borrow().callers.buffers.clone();
         let limit = (limit, "limits.body");
         // The share ends with this function: once a signature holds, the body counts like that of any known caller.
@@ -107,7 +109,7 @@ impl Public {
                 drop(bytes);
                 Ok((proof, RequestBody::Read(body)))
             }
-            None => Err(self.denied()),
+            None => Err(self.denied(admits)),
         }
     }
 

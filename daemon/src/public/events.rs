@@ -1,6 +1,6 @@
 //! The route for events (`[http] events`): its path and its credentials come from the configuration.
 
-use super::{Public, not_allowed, unauthorized};
+use super::{Public, not_allowed};
 use crate::backend::{EventOrigin, EventSender};
 use crate::http::request::IncomingRequest;
 use crate::http::response::{Answered, Refusal};
@@ -9,13 +9,12 @@ use crate::triggers::http::RequestFacts;
 use fnd_core::access::Permissions;
 use fnd_core::triggers::route::{Admits, Route};
 use fnd_manifest::function::route::Method;
-use hyper::StatusCode;
 
 impl Public {
     /// Answers a request to the route for events.
     ///
     /// # Errors
-    /// Every answer but 202, 401 and 405.
+    /// Every answer but 202 and 405.
     pub(super) async fn events(
         &self,
         request: IncomingRequest,
@@ -24,13 +23,8 @@ impl Public {
         admits: &Admits,
     ) -> Result<Answered, Refusal> {
         let admits = admits.with(route);
-        let (admitted, body) = match self.admitted(&request, asked.caller, (Some(route), &admits)).await {
-            Ok(admitted) => admitted,
-            Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
-                return Ok(unauthorized(&refusal, &admits));
-            }
-            Err(refusal) => return Err(refusal),
-        };
+        let admitted = self.admitted(&request, asked.caller, (Some(route), &admits));
+        let (admitted, body) = admitted.await?;
         if asked.method != Some(Method::Post) {
             return Ok(not_allowed(&[Method::Post].into(), asked));
         }

@@ -36,7 +36,7 @@ use hyper::body::Incoming;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, HeaderValue, ORIGIN, VARY, WWW_AUTHENTICATE,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, HeaderValue, ORIGIN, VARY,
 };
 use std::rc::Rc;
 
@@ -60,9 +60,7 @@ struct Public {
 impl HttpService for Public {
     type Caller = Peer;
 
-    fn limits(&self) -> HttpLimits {
-        LIMITS
-    }
+    const LIMITS: HttpLimits = LIMITS;
 
     fn admit(&self, accepted: &AcceptedConnection) -> Result<(Peer, Rc<HttpConnection>), Option<Refusal>> {
         let peer = accepted.peer;
@@ -71,10 +69,8 @@ impl HttpService for Public {
             Some(address) if !self.listener.trusted.borrow().is_trusted(Some(address)) => ConnectionOwner::of(address),
             _ => ConnectionOwner::Exempt,
         };
-        match self.listener.connections.admit(owner) {
-            Ok(place) => Ok((peer, place)),
-            Err(full) => Err(Some(too_many(full))),
-        }
+        let place = self.listener.connections.admit(owner);
+        Ok((peer, place.map_err(|full| Some(too_many(full)))?))
     }
 
     async fn answer(&self, peer: &Peer, request: hyper::Request<Incoming>) -> Answered {
@@ -135,16 +131,8 @@ impl Public {
         }
         let origin = request.parts.headers.get(ORIGIN).cloned();
         let admits = routes.admits(&asked.host);
-        let admitted = self
-            .admitted(&request, asked.caller, (route.map(|route| &***route), admits))
-            .await;
-        let (proof, body) = match admitted {
-            Ok(admitted) => admitted,
-            Err(refusal) if refusal.problem.status == StatusCode::UNAUTHORIZED.as_u16() => {
-                return Ok(unauthorized(&refusal, admits));
-            }
-            Err(refusal) => return Err(refusal),
-        };
+        let admitted = self.admitted(&request, asked.caller, (route.map(|route| &***route), admits));
+        let (proof, body) = admitted.await?;
         match found {
             RouteMatch::Route(route, params) => {
                 access.route = Some(Rc::clone(route));
@@ -230,19 +218,6 @@ fn not_allowed(methods: &std::collections::BTreeSet<Method>, asked: &RequestFact
     );
     refusal.allow = Some(listed);
     problem(&refusal)
-}
-
-/// Returns the answer to a request without a credential that holds: the same for every path of a host.
-fn unauthorized(refusal: &Refusal, admits: &fnd_core::triggers::route::Admits) -> Answered {
-    let mut answer = problem(refusal);
-    let ask = if admits.asks_for_passwords() {
-        // A browser asks its user for no password if the answer names only `Bearer`.
-        HeaderValue::from_static("Basic realm=\"fnd\", charset=\"UTF-8\"")
-    } else {
-        HeaderValue::from_static("Bearer")
-    };
-    answer.headers_mut().insert(WWW_AUTHENTICATE, ask);
-    answer
 }
 
 /// Returns the refusal of a connection because of too many others.

@@ -5,7 +5,7 @@ use super::Public;
 use super::admission::Admitted;
 use crate::http::headers::given;
 use crate::http::request::{IncomingRequest, RequestBody, bytes_of};
-use crate::http::response::{Answered, Refusal, json, refuse, whole, with_status};
+use crate::http::response::{Answered, Refusal, json, refuse, retried_after, whole, with_status};
 use crate::invoke::payload::of_headers;
 use crate::invoke::refusal::{no_function, rejected};
 use crate::invoke::run::{Decision, OneTimeSignature, RunRequest, run_and_answer};
@@ -101,12 +101,8 @@ impl Public {
             let from = asked.caller.filter(|_| entry.per == Per::Ip);
             let now = self.control.daemon.state.borrow().clock.now().mono;
             let admitted = self.listener.rates.borrow_mut().admit(route.identity, from, rate, now);
-            admitted.map_err(|wait| {
-                let mut refusal = refuse(Code::Rate, "more requests than the route's rate allows");
-                // Rounded up: a caller that came back a moment too early would be refused again.
-                refusal.retry_after = Some(wait.as_secs() + u64::from(wait.subsec_nanos() > 0));
-                refusal
-            })?;
+            let too_many = || refuse(Code::Rate, "more requests than the route's rate allows");
+            admitted.map_err(|wait| retried_after(too_many(), wait))?;
         }
         // Route and credential are a part of the key: otherwise a stranger on an open route could get the answer to
         // somebody else's run.

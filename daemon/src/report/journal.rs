@@ -146,30 +146,23 @@ fn notice(notice: &Notice) {
 
 /// Logs that a function's state changed.
 fn state_changed(function: &FunctionName, from: FunctionState, to: FunctionState) {
-    let event = "state-changed";
     let name = function.as_str();
+    // The arguments of a macro of `tracing` cost nothing while its level is off.
+    macro_rules! say {
+        ($level:ident, $($words:tt)+) => {
+            tracing::$level!(fnd_event = "state-changed", fnd_function = name, $($words)+)
+        };
+    }
     match (from, to) {
         // Each run does that; the run's end is logged.
         (FunctionState::Ready, FunctionState::Running) | (FunctionState::Running, FunctionState::Ready) => {
-            tracing::debug!(fnd_event = event, fnd_function = name, "{name}  is {}", to.as_str());
+            say!(debug, "{name}  is {}", to.as_str());
         }
         (_, FunctionState::CrashLooping | FunctionState::Invalid) => {
-            tracing::warn!(
-                fnd_event = event,
-                fnd_function = name,
-                "{name}  is {}, was {}",
-                to.as_str(),
-                from.as_str()
-            );
+            say!(warn, "{name}  is {}, was {}", to.as_str(), from.as_str());
         }
         (_, FunctionState::Building | FunctionState::Ready | FunctionState::Running | FunctionState::Disabled) => {
-            tracing::info!(
-                fnd_event = event,
-                fnd_function = name,
-                "{name}  is {}, was {}",
-                to.as_str(),
-                from.as_str()
-            );
+            say!(info, "{name}  is {}, was {}", to.as_str(), from.as_str());
         }
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
         ReportEvent::FunctionKnown(function) => metrics.known(function),
         ReportEvent::FunctionRemoved(function) => metrics.forget(function),
         ReportEvent::Rescanned => {
-            metrics.rescans.inc();
+            metrics.counted.rescans.inc();
         }
         ReportEvent::SlotsDue {
             function,
@@ -19,12 +19,12 @@ pub(super) fn count(metrics: &mut Metrics, event: ReportEvent<'_>) {
             missed,
         } => metrics.slots_due(function, runs.then_some(late), missed),
         ReportEvent::EventsSent { outcome, count } => metrics.events(outcome, count),
-        ReportEvent::WokeLate(by) => metrics.lag.observe(by.as_secs_f64()),
+        ReportEvent::WokeLate(by) => metrics.counted.lag.observe(by.as_secs_f64()),
         ReportEvent::Requested(request) => metrics.requested(request),
         ReportEvent::WorkerRequested(function) => metrics.worker_started(function),
         ReportEvent::WorkerEnded(function, usage) => metrics.worker_ended(function, usage),
         ReportEvent::AttemptPutBack => {
-            metrics.put_back.inc();
+            metrics.counted.put_back.inc();
         }
         ReportEvent::AttemptEnded {
             attempt,

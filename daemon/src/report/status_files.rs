@@ -61,6 +61,16 @@ pub(crate) struct StatusError {
     source: io::Error,
 }
 
+impl StatusError {
+    fn new(operation: &'static str, file: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        Self {
+            operation,
+            file: file.into(),
+            source: source.into(),
+        }
+    }
+}
+
 impl StatusFiles {
     /// Opens the directory, made if it is not there. `mode` is the mode of the files (`[status] mode`). Nothing
     /// is synced: the directory is on tmpfs, where that is of no use.
@@ -68,11 +78,8 @@ impl StatusFiles {
     /// # Errors
     /// The directory cannot be made or opened.
     pub(crate) fn open(directory: &Path, mode: u32) -> Result<Self, StatusError> {
-        let failed = |source| StatusError {
-            operation: "open the directory of",
-            file: directory.display().to_string(),
-            source,
-        };
+        let shown = || directory.display().to_string();
+        let failed = |error: io::Error| StatusError::new("open the directory of", shown(), error);
         std::fs::create_dir_all(directory).map_err(failed)?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = rustix::fs::open(directory, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
@@ -205,11 +212,7 @@ impl StatusFiles {
     /// The file cannot be written; the old one is still there then.
     pub(crate) fn write(&self, status: &FunctionStatus) -> Result<(), StatusError> {
         let file = format!("{}.json", status.function.file_form());
-        let failed = |source| StatusError {
-            operation: "write",
-            file: file.clone(),
-            source,
-        };
+        let failed = |error: io::Error| StatusError::new("write", &*file, error);
         let mut text = serde_json::to_vec(status).map_err(|error| failed(error.into()))?;
         text.push(b'\n');
         if self.may_be_there && self.is_there(&file, &text) {
@@ -270,11 +273,7 @@ impl StatusFiles {
     /// # Errors
     /// The directory cannot be read or a file cannot be removed.
     pub(crate) fn keep_only(&mut self, functions: &HashSet<FunctionName>) -> Result<(), StatusError> {
-        let failed = |errno: Errno| StatusError {
-            operation: "list",
-            file: String::new(),
-            source: errno.into(),
-        };
+        let failed = |errno: Errno| StatusError::new("list", "", errno);
         let known: HashSet<String> = functions
             .iter()
             .map(|function| format!("{}.json", function.file_form()))
@@ -295,11 +294,7 @@ impl StatusFiles {
     fn remove_file(&self, file: String) -> Result<(), StatusError> {
         match rustix::fs::unlinkat(&self.directory, &*file, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(StatusError {
-                operation: "remove",
-                file,
-                source: errno.into(),
-            }),
+            Err(errno) => Err(StatusError::new("remove", file, errno)),
         }
     }
 }

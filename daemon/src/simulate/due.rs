@@ -169,7 +169,7 @@ impl FndLife {
 
     /// Says whether a query can be answered now.
     fn can_answer(&self, query: &LedgerQuery) -> bool {
-        !query.waits_for_writer() || self.ledger.waiting().0 == 0
+        !query.waits_for_writer || self.ledger.waiting().0 == 0
     }
 
     /// Does a turn of the output thread.

@@ -1,6 +1,6 @@
 //! The first step of the start: there is a spawner that knows this fnd.
 
-use super::spawner_process::{self, Spawner};
+use super::spawner_process;
 use crate::cli::{DaemonCli, Places};
 use crate::clock::Clock;
 use crate::settings::CurrentSettings;
@@ -36,7 +36,7 @@ impl Connected {
     pub(super) async fn new(cli: &DaemonCli, places: &Places, colour: Colour) -> anyhow::Result<Self> {
         let clock = Clock::start();
         spawner_process::last_one_ended(cli, places).await;
-        let Spawner { socket, child } = spawner_process::spawner(cli, places)?;
+        let (socket, child) = spawner_process::spawner(cli, places)?;
         Ok(Self::greeted(SpawnerConnection::new(socket)?, child, clock, colour).await?)
     }
 }

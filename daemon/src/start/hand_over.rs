@@ -20,31 +20,28 @@ pub(crate) async fn workers(daemon: &Daemon) {
     type Leaving = (WorkerId, Option<Rc<Conversation>>, Option<Rc<Server>>);
     let members: Vec<Leaving> = {
         let state = daemon.state.borrow();
-        let members = state
-            .workers
-            .attached
-            .iter()
-            .filter_map(|(id, attached)| Some((*id, attached.member.as_ref()?)));
-        members
-            .map(|(id, member)| {
-                let conversation = member.conversation();
-                (id, conversation, member.server.clone())
-            })
-            .collect()
+        let attached = state.workers.attached.iter();
+        let members = attached.filter_map(|(id, attached)| {
+            let member = attached.member.as_ref()?;
+            Some((*id, member.conversation(), member.server.clone()))
+        });
+        members.collect()
     };
     if members.is_empty() {
         return;
     }
-    let conversations = || members.iter().filter_map(|(_, conversation, _)| conversation.as_ref());
+    let conversations = members.iter().filter_map(|(_, conversation, _)| conversation.as_ref());
     // All conversations stop side by side, so that one limit serves them all.
-    conversations().for_each(|conversation| conversation.stop());
+    conversations.for_each(|conversation| conversation.stop());
+    let is_between = |conversation: &Option<Rc<Conversation>>| {
+        let conversation = conversation.as_ref();
+        conversation.is_none_or(|conversation| conversation.is_between())
+    };
+    let is_quiet = |server: &Option<Rc<Server>>| server.as_ref().is_none_or(|server| server.is_quiet());
     let between = async {
-        let is_quiet = |server: &Rc<Server>| server.is_quiet();
-        while !conversations().all(|conversation| conversation.is_between())
-            || !members
-                .iter()
-                .filter_map(|(_, _, server)| server.as_ref())
-                .all(is_quiet)
+        while !members
+            .iter()
+            .all(|(_, conversation, server)| is_between(conversation) && is_quiet(server))
         {
             tokio::time::sleep(LEAVE_AGAIN).await; // polled: an event would need each conversation; this is rare
         }
@@ -54,10 +51,7 @@ pub(crate) async fn workers(daemon: &Daemon) {
     // Calls that were answered are not handed over.
     daemon.state.borrow_mut().explain(None, |_, _| true);
     for (worker, conversation, _) in members {
-        if conversation
-            .as_ref()
-            .is_none_or(|conversation| conversation.is_between())
-        {
+        if is_between(&conversation) {
             let state = &mut *daemon.state.borrow_mut();
             if let Some(record) = state.supervisor.member_record(worker) {
                 state.workers.leave_member(worker, record);

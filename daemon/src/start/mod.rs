@@ -34,10 +34,8 @@ use crate::ledger;
 use crate::modes::check;
 use crate::telemetry;
 use connected::Connected;
-use fnd_manifest::diagnostic::Colour;
 use opened::OpenedStores;
 use serving::ServingDaemon;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use tokio::sync::mpsc;
 
@@ -60,18 +58,11 @@ async fn run(cli: &DaemonCli) -> anyhow::Result<()> {
     if places.runtimes_inside {
         places.runtimes.insert(0, runtimes::unpack(&places.state)?);
     }
-    // An empty value does not count (no-color.org).
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let target = telemetry::target(std::env::var("JOURNAL_STREAM").ok().as_deref(), no_color);
-    let colour = if std::io::stderr().is_terminal() && !no_color {
-        Colour::Ansi
-    } else {
-        Colour::Plain
-    };
+    let target = telemetry::target(std::env::var("JOURNAL_STREAM").ok().as_deref());
     let _telemetry = telemetry::start(std::env::var("FND_LOG").ok().as_deref(), target)?;
     // The lock comes before the spawner is greeted: a second fnd on this state must not take over the workers.
     let _lock = ledger::lock_state(&own_state(&places))?;
-    let connected = Connected::new(cli, &places, colour).await?;
+    let connected = Connected::new(cli, &places, telemetry::colour()).await?;
     let opened = OpenedStores::new(connected, &places)?;
     ServingDaemon::new(opened, cli, &places)?
         .until_stopped(cli, &places)

@@ -10,7 +10,7 @@ use crate::functions::catalog::{self, Catalog, Remembered};
 use crate::functions::retention_policy;
 use crate::ledger;
 use crate::output::log_store::Keeper;
-use crate::output::{LineSink, Output, SpoolPlaces};
+use crate::output::{LineSink, Output, SpoolPlaces, output_line};
 use crate::report::StatusFiles;
 use crate::stores::audit::{self, Audit};
 use crate::stores::database::StorePlaces;
@@ -82,7 +82,13 @@ impl OpenedStores {
         )?;
         let state = StateStore::start(stores, clock::unix_ms, problems_changed(&sender))?;
         let keeper = Keeper::start(logs.clone(), retention_policy::logs(settings), time)?;
-        let sink = line_sink(settings.logs.journal);
+        let journal = settings.logs.journal;
+        // Lines of output go to the journal, if that is configured.
+        let sink: LineSink = Box::new(move |meta, line| {
+            if journal {
+                output_line(meta, line);
+            }
+        });
         let spool = SpoolPlaces {
             state: own.join("spool"),
             memory: places.run_dir.join("spool"),
@@ -129,14 +135,5 @@ fn remembered((function, releases): &(FunctionName, Releases)) -> Option<Remembe
     is_foreign(file).then(|| Remembered {
         function: function.clone(),
         file: file.to_owned(),
-    })
-}
-
-/// Passes lines of output on to the journal, if that is configured.
-fn line_sink(journal: bool) -> LineSink {
-    Box::new(move |meta, line| {
-        if journal {
-            crate::output::output_line(meta, line);
-        }
     })
 }

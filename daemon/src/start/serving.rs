@@ -81,20 +81,15 @@ pub(crate) struct Inheritance {
     exits: Vec<Exited>,
 }
 
-impl MachineParts {
-    fn open(cli: &DaemonCli, places: &Places) -> anyhow::Result<Self> {
-        Ok(Self {
-            alarm: Alarm::new()?,
-            listener: Listener::new(&own_state(places), cli.listen.clone())?,
-            real_path,
-        })
-    }
-}
-
 impl ServingDaemon {
     /// Makes the driver, which adopts the workers of an earlier fnd.
     pub(super) fn new(opened: OpenedStores, cli: &DaemonCli, places: &Places) -> anyhow::Result<Self> {
-        let (serving, inheritance) = Self::assemble(opened, places, MachineParts::open(cli, places)?);
+        let machine = MachineParts {
+            alarm: Alarm::new()?,
+            listener: Listener::new(&own_state(places), cli.listen.clone())?,
+            real_path,
+        };
+        let (serving, inheritance) = Self::assemble(opened, places, machine);
         serving.begin_tasks();
         serving.take_over(inheritance);
         Ok(serving)
@@ -297,7 +292,7 @@ async fn supervise(
         None => {
             let path = places.run_dir.join("control.sock");
             let listeners: Listeners = control::listen::bind(&path)?.into();
-            let kept = control::kept_socket::keep(path, listeners.clone());
+            let kept = control::listen::keep(path, listeners.clone());
             daemon.inbox.spawn(TaskOwner::Fnd("the control socket"), kept);
             listeners
         }

@@ -8,9 +8,9 @@ use crate::or_never;
 use crate::systemd;
 use fnd_core::run::Event;
 use futures_util::StreamExt as _;
+use futures_util::future::LocalBoxFuture;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook_tokio::Signals;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,9 +20,6 @@ const HAND_OVER_MAX: Duration = Duration::from_secs(1);
 /// The part of that time in which requests to programs that serve HTTP may end: their connections end with fnd. In the
 /// rest fnd answers the others, before the control socket gives up ([`STOP_TIME`](crate::control::limits::STOP_TIME)).
 const FINISH_MAX: Duration = Duration::from_millis(700);
-
-/// Resolves when fnd may end.
-type StopSignal = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Watches for signals until fnd may end.
 ///
@@ -38,7 +35,8 @@ pub(crate) async fn watch(daemon: &Rc<Daemon>, stop: &impl Fn(), spawner_stays: 
     };
     let watchdog = systemd::watchdog();
     let mut beat_at = monotonic();
-    let mut draining: Option<StopSignal> = None;
+    // Resolves when fnd may end.
+    let mut draining: Option<LocalBoxFuture<'_, ()>> = None;
     loop {
         let pulse = watchdog.map(|every| async move {
             descriptors::sleep(beat_at.saturating_duration_since(monotonic())).await;

@@ -47,14 +47,6 @@ impl Lost {
     }
 }
 
-/// A spawner: the socket, and the process where it is fnd's own.
-pub struct Spawner {
-    /// Connected `SOCK_SEQPACKET` socket.
-    pub socket: OwnedFd,
-    /// The child; closing the socket ends it.
-    pub child: Option<Child>,
-}
-
 /// How long an fnd waits for the spawner of the fnd before it. That spawner kills its functions when its fnd is gone,
 /// and takes a moment for it.
 const LAST_ONE_ENDS: Duration = Duration::from_secs(5);
@@ -85,17 +77,15 @@ pub async fn last_one_ended(cli: &DaemonCli, places: &Places) {
     drop(tokio::time::timeout(LAST_ONE_ENDS, free).await);
 }
 
-/// Connects to the spawner that is named, or starts one.
+/// Connects to the spawner that is named, or starts one. Returns the connected `SOCK_SEQPACKET` socket, and the process of a spawner
+/// that is fnd's own: closing the socket ends it.
 ///
 /// # Errors
 /// [`SpawnerError`].
-pub fn spawner(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
+pub fn spawner(cli: &DaemonCli, places: &Places) -> Result<(OwnedFd, Option<Child>), SpawnerError> {
     match &cli.spawner_socket {
-        Some(path) => Ok(Spawner {
-            socket: reach(path)?,
-            child: None,
-        }),
-        None => start(cli, places),
+        Some(path) => Ok((reach(path)?, None)),
+        None => start(cli, places).map(|(socket, child)| (socket, Some(child))),
     }
 }
 
@@ -110,7 +100,7 @@ fn reach(path: &Path) -> Result<OwnedFd, SpawnerError> {
     Ok(socket)
 }
 
-fn start(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
+fn start(cli: &DaemonCli, places: &Places) -> Result<(OwnedFd, Child), SpawnerError> {
     let own = std::env::current_exe().map_err(|source| SpawnerError::Start {
         path: "/proc/self/exe".into(),
         source,
@@ -157,11 +147,7 @@ fn start(cli: &DaemonCli, places: &Places) -> Result<Spawner, SpawnerError> {
         command.arg("--best-effort-limits");
     }
     make_room_in_unit(Path::new("/sys/fs/cgroup"));
-    let child = command.spawn().map_err(failed)?;
-    Ok(Spawner {
-        socket: ours,
-        child: Some(child),
-    })
+    Ok((ours, command.spawn().map_err(failed)?))
 }
 
 /// Moves fnd to the cgroup `hold` of its unit, if systemd delegated the unit's cgroup to it: cgroups(7) allows limits below

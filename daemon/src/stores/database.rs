@@ -63,8 +63,7 @@ impl StoreDatabase {
         db.busy_timeout(BUSY)?;
         check(&db)?;
         // The tables are made once: so that rows can be read on a full disk, opening them again writes nothing.
-        let sql = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema)";
-        let is_new: bool = db.query_row(sql, [], |row| row.get(0))?;
+        let is_new = database::has_no_tables(&db)?;
         if is_new {
             db.pragma_update(None, "auto_vacuum", "incremental")?; // before the first page is written
         }

@@ -157,19 +157,15 @@ impl ReplaysFile {
         let path = self.directory.join(FILE);
         let mut bytes = Vec::new();
         let read = fs::File::open(&path).and_then(|file| file.take(MAX_BYTES as u64).read_to_end(&mut bytes));
-        match read.map(|_| replay_file::read(&bytes)) {
+        let newer = |Newer| io::Error::other("it was written by a later version of fnd, and is kept as it is");
+        match read.and_then(|_| replay_file::read(&bytes).map_err(newer)) {
             // There is no file before the first signed request.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
                 self.is_kept = true;
                 self.fails("read", &error);
             }
-            Ok(Err(Newer)) => {
-                self.is_kept = true;
-                let error = io::Error::other("it was written by a later version of fnd, and is kept as it is");
-                self.fails("read", &error);
-            }
-            Ok(Ok(ReplayFileContent { mut replays, skipped })) => {
+            Ok(ReplayFileContent { mut replays, skipped }) => {
                 if skipped > 0 {
                     let path = path.display();
                     tracing::warn!(

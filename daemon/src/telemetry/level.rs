@@ -2,7 +2,8 @@
 //! has to undo it.
 
 use crate::clock;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use crate::lock::lock;
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
@@ -98,7 +99,7 @@ pub fn set(text: &str, time: Option<Duration>) -> Result<Option<impl Future<Outp
 
 impl Levels {
     fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.now)
     }
 
     /// Puts a filter in force. Returns its number.

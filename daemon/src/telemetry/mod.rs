@@ -6,7 +6,7 @@
 //!                                     | full: dropped, counted, reported when there is room again
 //! ```
 //! `report::journal` has the words for each event, so that they and the fields `FND_FUNCTION`, `FND_INVOCATION`,
-//! `FND_ATTEMPT` are the same everywhere. `output::journal_line` does the same for the output of functions.
+//! `FND_ATTEMPT` are the same everywhere. `output::sinks` does the same for the output of functions.
 //!
 //! Files:
 //! - `entry`: a message with its fields
@@ -22,6 +22,7 @@ mod text;
 pub use sink::{Guard, LogTarget};
 pub use text::{escape, plain_duration};
 
+use fnd_manifest::diagnostic::Colour;
 use std::io::{self, IsTerminal as _};
 use std::os::linux::fs::MetadataExt as _;
 use std::path::Path;
@@ -59,20 +60,29 @@ pub fn start(filter: Option<&str>, target: LogTarget) -> Result<Guard, Telemetry
     Ok(guard)
 }
 
-/// Returns the destination of messages: the journal if standard error is connected to it, else standard error, with
-/// time and colours where it is a terminal. `no_color` is whether `NO_COLOR` is set and not empty (no-color.org);
-/// `journal_stream` is `JOURNAL_STREAM` (systemd.exec(5)).
+/// Returns whether standard error shows colours: it is a terminal, and `NO_COLOR` is not set or empty (no-color.org).
 #[must_use]
-pub fn target(journal_stream: Option<&str>, no_color: bool) -> LogTarget {
+pub fn colour() -> Colour {
+    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stderr().is_terminal() && !is_plain {
+        Colour::Ansi
+    } else {
+        Colour::Plain
+    }
+}
+
+/// Returns the destination of messages: the journal if standard error is connected to it, else standard error, with
+/// time and colours where it is a terminal. `journal_stream` is `JOURNAL_STREAM` (systemd.exec(5)).
+#[must_use]
+pub fn target(journal_stream: Option<&str>) -> LogTarget {
     let stderr = std::fs::metadata("/proc/self/fd/2").ok();
     // A stale variable of a parent service must not hide messages: device and inode must be those of standard error.
     let connected = stderr.is_some_and(|file| journal_stream == Some(&format!("{}:{}", file.st_dev(), file.st_ino())));
     if connected && Path::new(JOURNAL_SOCKET).exists() {
         return LogTarget::Journal;
     }
-    let terminal = io::stderr().is_terminal();
     LogTarget::Stderr {
-        time: terminal,
-        color: terminal && !no_color,
+        time: io::stderr().is_terminal(),
+        color: colour() == Colour::Ansi,
     }
 }

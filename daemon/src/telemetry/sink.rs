@@ -3,10 +3,11 @@
 use super::entry::LogEntry;
 use super::text;
 use crate::clock;
+use crate::lock::lock;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::Level;
 use tracing_journald::{Priority, PriorityMappings};
@@ -87,7 +88,7 @@ impl Drop for Guard {
     fn drop(&mut self) {
         // With room for the answer: the thread never waits for a guard that has given up.
         let (done, flushed) = sync_channel(1);
-        *self.shared.closing.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
+        *lock(&self.shared.closing) = Some(done);
         let _ = self.messages.send(LogMessage::Wake); // an error: the thread has ended
         // After a timeout the sink is blocked and keeps its messages.
         let _ = flushed.recv_timeout(FLUSH);
@@ -137,7 +138,7 @@ fn run(waiting: &Receiver<LogMessage>, shared: &SharedSink, mut sink: impl Sink)
                 sink.take(&entry);
             }
             // Read before the channel is seen to be empty: then all messages sent before the request are written.
-            closing = closing.or_else(|| shared.closing.lock().unwrap_or_else(PoisonError::into_inner).take());
+            closing = closing.or_else(|| lock(&shared.closing).take());
             next = waiting.try_recv().ok();
         }
         sink.flush();

@@ -194,17 +194,17 @@ impl View<'_> {
         );
         let text = |of: fn(&ServingVersion) -> &str| serving.map(of).unwrap_or_default().to_owned();
         let tree = serving.and_then(|serving| serving.tree.as_deref().copied());
+        let path = tree.map(|tree| trees(&self.node.places.state).join(tree.hex()));
         let candidate = &function.candidate;
-        let root = self
-            .workers
-            .welcome
-            .functions_dirs
-            .get(usize::from(candidate.directory));
         let more = FunctionMore {
             mode: text(|serving| serving.manifest.mode.as_str()),
             mode_reason: text(|serving| &serving.how.mode_reason),
             uploaded: self.is_uploads(candidate.directory),
-            source: format!("{}/{}", root.map_or("", String::as_str), candidate.source),
+            source: format!(
+                "{}/{}",
+                self.directory(candidate.directory).unwrap_or_default(),
+                candidate.source
+            ),
             manifest: serving
                 // The schema is in `input`, and would be twice in the document.
                 .map(|serving| Manifest {
@@ -219,10 +219,8 @@ impl View<'_> {
             newer: self.newer(name),
             storage: self.quotas.storage(name, self.now),
             tree,
-            packages: tree
-                .map(|tree| packages(Path::new(&self.node.places.state), tree))
-                .unwrap_or_default(),
-            tree_bytes: tree.and_then(|tree| tree_bytes(&trees(&self.node.places.state).join(tree.hex()))),
+            packages: path.as_deref().map(packages).unwrap_or_default(),
+            tree_bytes: path.as_deref().and_then(tree_bytes),
             // A build of an earlier fnd is known only by the release that it has made.
             build: self.lifecycle.builds.last(name).or_else(|| {
                 let releases = self.lifecycle.releases.get(name)?;
@@ -239,10 +237,16 @@ impl View<'_> {
         Some(FunctionDetail { status, more })
     }
 
+    /// Returns the functions directory of an index.
+    pub(crate) fn directory(&self, index: u16) -> Option<&str> {
+        let directories = &self.workers.welcome.functions_dirs;
+        directories.get(usize::from(index)).map(String::as_str)
+    }
+
     /// Returns whether a functions directory, by its index, is that of uploads.
     pub(crate) fn is_uploads(&self, index: u16) -> bool {
-        let directory = self.workers.welcome.functions_dirs.get(usize::from(index));
-        directory.is_some_and(|path| Path::new(path) == Path::new(&self.node.places.state).join(UPLOADS))
+        self.directory(index)
+            .is_some_and(|path| Path::new(path) == Path::new(&self.node.places.state).join(UPLOADS))
     }
 
     /// Returns the content that is newer than the serving version.

@@ -4,7 +4,6 @@ use super::View;
 use crate::ledger::WriterHealth;
 use crate::report::problems::{ReportedProblem, of_forgetting};
 use crate::settings::NodeInfo;
-use crate::triggers::nats::NatsProblem;
 use crate::workers::silence::start_problems;
 use fnd_core::api::NodeProblemView;
 use fnd_core::instant;
@@ -129,7 +128,7 @@ fn of_secret((code, name, why): (&'static str, &str, &str)) -> ReportedProblem {
 }
 
 /// Returns a problem of NATS. Its text ends with what explains it: the words of a server are often not enough.
-fn of_nats(NatsProblem { code, about, text }: NatsProblem) -> ReportedProblem {
+fn of_nats(ReportedProblem { code, about, text }: ReportedProblem) -> ReportedProblem {
     ReportedProblem::about(code, about, format!("{text} (`fndctl explain {code}`)"))
 }
 
@@ -188,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_problem_of_nats_ends_with_what_explains_it() {
-        let problem = of_nats(NatsProblem {
+        let problem = of_nats(ReportedProblem {
             code: "nats-stream",
             about: "orders".to_owned(),
             text: "`orders`: there is no stream ORDERS".to_owned(),

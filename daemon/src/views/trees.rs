@@ -1,6 +1,5 @@
 //! The trees of dependencies on the disk: their sizes and their packages.
 
-use fnd_wire::ids::Version;
 use fnd_wire::plan::{COMPLETE, TREE_SIZE};
 use std::cell::Cell;
 use std::fs::File;
@@ -47,11 +46,10 @@ pub(crate) fn tree_bytes(tree: &Path) -> Option<u64> {
 }
 
 /// Returns the packages of a tree: the lines of a file that its installation wrote.
-pub(super) fn packages(state: &Path, tree: Version) -> Vec<String> {
-    let path = state.join("deps").join(tree.hex()).join(COMPLETE);
+pub(super) fn packages(tree: &Path) -> Vec<String> {
     let mut text = String::new();
     // A build has written the file, so it may have any length.
-    let read = File::open(path).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
+    let read = File::open(tree.join(COMPLETE)).and_then(|file| file.take(PACKAGES_MAX).read_to_string(&mut text));
     // The packages are only shown to people, so a file that cannot be read counts as empty.
     let shown = read.map(|_| text.lines().map(str::to_owned).collect());
     shown.unwrap_or_default()
@@ -64,13 +62,12 @@ mod tests {
     #[test]
     fn a_tree_has_the_size_and_the_packages_that_its_installation_noted() {
         let state = tempfile::tempdir().unwrap();
-        let version = Version([7; 32]);
-        let tree = trees(&state.path().display().to_string()).join(version.hex());
-        assert_eq!((tree_bytes(&tree), packages(state.path(), version)), (None, vec![]));
+        let tree = trees(&state.path().display().to_string()).join("07");
+        assert_eq!((tree_bytes(&tree), packages(&tree)), (None, vec![]));
         std::fs::create_dir_all(&tree).unwrap();
         std::fs::write(tree.join(TREE_SIZE), "4096").unwrap();
         std::fs::write(tree.join(COMPLETE), "a 1.0\nb 2.0\n").unwrap();
         assert_eq!(tree_bytes(&tree), Some(4096));
-        assert_eq!(packages(state.path(), version), ["a 1.0", "b 2.0"]);
+        assert_eq!(packages(&tree), ["a 1.0", "b 2.0"]);
     }
 }

@@ -25,46 +25,48 @@ enum AdoptionRecord<'a> {
         /// `limits.output`.
         output_max: u64,
     },
-    /// About a handler's worker: its function and the name of its temporary files; after a hand-over also its calls in
-    /// flight. Without these the state of its connection is unknown, and it is killed.
-    Member {
-        function: u32,
-        #[serde(with = "fnd_manifest::text::id")]
-        tmp: InvocationId,
-        #[serde(default)]
-        handed_over: Option<Box<MemberRecord<'a>>>,
-        /// Whether it wants the variables of a request.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        variables: bool,
-        /// Its address and key, where it serves HTTP.
-        #[serde(flatten)]
-        endpoint: Endpoint,
-    },
+    Member(AdoptedHandler<'a>),
+}
+
+/// The record of a handler's worker: its function and the name of its temporary files; after a hand-over also its calls in
+/// flight. Without these the state of its connection is unknown, and it is killed.
+#[derive(Serialize, Deserialize)]
+struct AdoptedHandler<'a> {
+    function: u32,
+    #[serde(with = "fnd_manifest::text::id")]
+    tmp: InvocationId,
+    #[serde(default)]
+    handed_over: Option<Box<MemberRecord<'a>>>,
+    /// Whether it wants the variables of a request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    variables: bool,
+    /// Its address and key, where it serves HTTP.
+    #[serde(flatten)]
+    endpoint: Endpoint,
 }
 
 /// Returns the adoption record of a worker; empty where it is too large: the worker cannot be adopted then, and would
 /// be killed.
 pub(crate) fn adoption_record(tmp: Option<(FunctionId, InvocationId)>, script: Option<ScriptRecord<'_>>) -> Vec<u8> {
     let record = match tmp {
-        Some((FunctionId(function), tmp)) => Some(AdoptionRecord::Member {
+        Some((FunctionId(function), tmp)) => bytes(&AdoptedHandler {
             function,
             tmp,
             handed_over: None,
             variables: false,
             endpoint: Endpoint::default(),
         }),
-        None => script.map(|script| {
+        None => script.and_then(|script| {
             let output_max = script.rules.output_max;
-            AdoptionRecord::Attempt {
-                note: Box::new(script),
-                output_max,
-            }
+            let note = Box::new(script);
+            bytes(&AdoptionRecord::Attempt { note, output_max })
         }),
     };
-    record.and_then(|record| bytes(&record)).unwrap_or_default()
+    record.unwrap_or_default()
 }
 
-fn bytes(record: &AdoptionRecord<'_>) -> Option<Vec<u8>> {
+/// Returns a record as JSON; `record` is an [`AdoptionRecord`] or the content of a variant.
+fn bytes(record: &impl Serialize) -> Option<Vec<u8>> {
     let bytes = serde_json::to_vec(record).ok()?;
     if bytes.len() > RECORD_MAX {
         let length = bytes.len();
@@ -82,17 +84,21 @@ pub(crate) struct PipeEnds {
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) result: Option<OwnedFd>,
     pub(crate) kill: Option<OwnedFd>,
+    /// The socket of a handler's worker that speaks the worker protocol.
+    pub(super) channel: Option<OwnedFd>,
 }
 
 impl PipeEnds {
-    /// Takes the descriptors that came with a frame, in the order it states.
-    pub(crate) fn take(spawned: &Spawned, descriptors: &mut impl Iterator<Item = OwnedFd>) -> Self {
+    /// Takes the descriptors that came with a frame, in the order it states. The channel follows the others.
+    pub(crate) fn take(spawned: &Spawned, descriptors: Vec<OwnedFd>) -> Self {
+        let mut descriptors = descriptors.into_iter();
         let mut take = |present: bool| if present { descriptors.next() } else { None };
         Self {
             stdout: take(spawned.stdout),
             stderr: take(spawned.stderr),
             result: take(spawned.result),
             kill: take(spawned.kill),
+            channel: descriptors.next(),
         }
     }
 }
@@ -101,8 +107,6 @@ impl PipeEnds {
 pub(crate) struct AdoptedWorker {
     held: RetainedWorker,
     ends: PipeEnds,
-    /// The socket of a handler's worker.
-    channel: Option<OwnedFd>,
     record: Option<AdoptionRecord<'static>>,
     /// When the spawner's times were right, by the monotonic clock: opening the history takes a while after that.
     read: Duration,
@@ -113,8 +117,8 @@ impl AdoptedWorker {
     pub(crate) fn attempts(&self) -> Vec<(InvocationId, u32)> {
         match &self.record {
             Some(AdoptionRecord::Attempt { note, .. }) => vec![(note.run.invocation, note.run.attempt)],
-            Some(AdoptionRecord::Member { handed_over, .. }) => {
-                let calls = handed_over.iter().flat_map(|member| &member.calls);
+            Some(AdoptionRecord::Member(handler)) => {
+                let calls = handler.handed_over.iter().flat_map(|member| &member.calls);
                 calls.map(|call| (call.run.invocation, call.run.attempt)).collect()
             }
             None => Vec::new(),
@@ -125,9 +129,7 @@ impl AdoptedWorker {
 /// Reads the adoption records of workers, which the spawner has just sent.
 pub(crate) fn read(held: Vec<(RetainedWorker, Vec<OwnedFd>)>, mono: Duration) -> Vec<AdoptedWorker> {
     let read = |(held, descriptors): (RetainedWorker, Vec<OwnedFd>)| {
-        let mut descriptors = descriptors.into_iter();
-        let ends = PipeEnds::take(&held.spawned, &mut descriptors);
-        let channel = descriptors.next();
+        let ends = PipeEnds::take(&held.spawned, descriptors);
         let record = serde_json::from_slice(&held.record.0)
             .inspect_err(|error| {
                 let worker = held.spawned.worker;
@@ -137,7 +139,6 @@ pub(crate) fn read(held: Vec<(RetainedWorker, Vec<OwnedFd>)>, mono: Duration) ->
         AdoptedWorker {
             held,
             ends,
-            channel,
             record,
             read: mono,
         }
@@ -161,11 +162,13 @@ impl Workers {
             tracing::info!("{} workers of the previous fnd continue", held.len());
         }
         let (mut piped, mut adopted, mut members) = (Vec::new(), Vec::new(), Vec::new());
-        for worker in held {
-            if matches!(worker.record, Some(AdoptionRecord::Member { .. })) {
-                members.extend(self.attach_member(worker, output));
-            } else {
-                adopted.extend(self.attach_one(worker, &mut piped));
+        for mut worker in held {
+            match worker.record.take() {
+                Some(AdoptionRecord::Member(record)) => members.extend(self.attach_member(worker, record, output)),
+                Some(AdoptionRecord::Attempt { note, output_max }) => {
+                    adopted.push(self.attach_script(worker, (*note, output_max), &mut piped));
+                }
+                None => self.request(&Request::Kill(worker.held.spawned.worker)),
             }
         }
         // No more output comes of a worker without pipes: what is spooled of it is kept now.
@@ -175,32 +178,28 @@ impl Workers {
         (adopted, members)
     }
 
-    fn attach_member(&mut self, adopted: AdoptedWorker, output: &Output) -> Option<AdoptedMember> {
+    fn attach_member(
+        &mut self,
+        adopted: AdoptedWorker,
+        mut record: AdoptedHandler<'static>,
+        output: &Output,
+    ) -> Option<AdoptedMember> {
         let since = self.clock.now().mono.saturating_sub(adopted.read);
-        let (held, ends, channel) = (adopted.held, adopted.ends, adopted.channel);
-        let Some(AdoptionRecord::Member {
-            function,
-            tmp,
-            handed_over,
-            variables,
-            endpoint,
-        }) = adopted.record
-        else {
-            return None;
-        };
+        let (held, ends) = (adopted.held, adopted.ends);
         let worker = held.spawned.worker;
+        let handed_over = record.handed_over.take();
         if handed_over.is_some() {
             // The calls in the record are right only until the first message between fnd and the worker. If this fnd
             // crashes, the next one must not rely on them.
-            let record = AdoptionRecord::Member {
-                function,
-                tmp,
-                handed_over: None,
-                variables,
-                endpoint: endpoint.clone(),
-            };
             self.replace_record(worker, bytes(&record), None);
         }
+        let AdoptedHandler {
+            function,
+            tmp,
+            variables,
+            endpoint,
+            ..
+        } = record;
         let mut attached = Attached {
             kill: ends.kill,
             tmp: Some((FunctionId(function), tmp)),
@@ -235,7 +234,7 @@ impl Workers {
             let under_way = under_way.map(|call| (call.call, meta(call.run.invocation, call.run.attempt)));
             attached.member = self.take_on(
                 worker,
-                (channel, server),
+                (ends.channel, server),
                 &member_record.rules,
                 (output, piped, under_way.collect()),
             );
@@ -269,14 +268,13 @@ impl Workers {
         let Some((FunctionId(function), tmp)) = tmp else { return };
         let member = self.member(worker);
         let server = member.and_then(|member| member.server.as_ref());
-        let record = AdoptionRecord::Member {
+        let record = bytes(&AdoptedHandler {
             function,
             tmp,
             handed_over: Some(Box::new(member_record)),
             variables: member.is_some_and(|member| member.variables),
             endpoint: server.map(|server| server.endpoint()).unwrap_or_default(),
-        };
-        let record = bytes(&record);
+        });
         let connection = match self.conversation(worker).map(|conversation| conversation.connection()) {
             None => None,
             Some(Ok(connection)) => connection,
@@ -297,22 +295,23 @@ impl Workers {
         }
     }
 
-    fn attach_one(&mut self, adopted: AdoptedWorker, piped: &mut Vec<Piped>) -> Option<Adopted> {
+    fn attach_script(
+        &mut self,
+        adopted: AdoptedWorker,
+        (record, output_max): (ScriptRecord<'static>, u64),
+        piped: &mut Vec<Piped>,
+    ) -> Adopted {
         let since = self.clock.now().mono.saturating_sub(adopted.read);
         let (held, ends) = (adopted.held, adopted.ends);
         let worker = held.spawned.worker;
-        let Some(AdoptionRecord::Attempt { note, output_max }) = adopted.record else {
-            self.request(&Request::Kill(worker));
-            return None;
-        };
         if let (Some(stdout), Some(stderr)) = (ends.stdout, ends.stderr) {
             let meta = AttemptOutput {
-                function: note.function.clone().into_owned(),
-                invocation: note.run.invocation,
-                attempt: Attempt(note.run.attempt),
+                function: record.function.clone().into_owned(),
+                invocation: record.run.invocation,
+                attempt: Attempt(record.run.attempt),
                 output_max,
-                result_max: note.rules.result_max,
-                cgi: note.run.cgi,
+                result_max: record.rules.result_max,
+                cgi: record.run.cgi,
                 mask: self.masks.of(worker).cloned(),
             };
             piped.push(Piped {
@@ -328,16 +327,16 @@ impl Workers {
             ..Attached::default()
         };
         self.attached.insert(worker, attached);
-        Some(Adopted {
+        Adopted {
             worker,
-            record: *note,
+            record,
             age: Duration::from_millis(held.age_ms) + since,
             termed: held
                 .termed
                 .map(|(ago, cause)| (Duration::from_millis(ago) + since, cause)),
             // The spawner names no process of a worker that has ended already.
             ended: held.spawned.pid == 0,
-        })
+        }
     }
 }
 

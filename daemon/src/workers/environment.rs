@@ -86,13 +86,9 @@ fn of_attempt(attempt: &AttemptOrder, variables: &mut Vec<(&str, String)>) {
     if let Some(data) = data(&attempt.payload) {
         variables.push(("DATA", data));
     }
-    if let Some(context) = attempt
-        .payload
-        .context
-        .as_deref()
-        // execve(2) takes strings that end with a NUL byte, so a variable cannot contain one.
-        .filter(|context| !context.contains('\0'))
-    {
+    // execve(2) takes strings that end with a NUL byte, so a variable cannot contain one.
+    let context = attempt.payload.context.as_deref();
+    if let Some(context) = context.filter(|context| !context.contains('\0')) {
         variables.push(("KEPTN_CONTEXT", context.to_owned()));
         variables.push(("CONTEXT", context.to_owned()));
     }
@@ -131,19 +127,18 @@ pub fn request(attempt: &AttemptOrder) -> Option<Cow<'_, HttpRequest>> {
     if attempt.payload.trace.is_none() && renewed.is_empty() {
         return Some(Cow::Borrowed(request));
     }
-    let span = span(attempt);
     let mut request = request.clone();
     request.headers.extend(renewed);
-    if attempt.payload.trace.is_none() {
-        return Some(Cow::Owned(request));
-    }
-    for (name, value) in &mut request.headers {
-        match name.as_str() {
-            "traceparent" => *value = span.traceparent(),
-            "b3" => *value = span.b3(),
-            "x-b3-spanid" => *value = span.id.to_string(),
-            "x-b3-parentspanid" => *value = span.parent.map(|parent| parent.to_string()).unwrap_or_default(),
-            _ => {}
+    if attempt.payload.trace.is_some() {
+        let span = span(attempt);
+        for (name, value) in &mut request.headers {
+            match name.as_str() {
+                "traceparent" => *value = span.traceparent(),
+                "b3" => *value = span.b3(),
+                "x-b3-spanid" => *value = span.id.to_string(),
+                "x-b3-parentspanid" => *value = span.parent.map(|parent| parent.to_string()).unwrap_or_default(),
+                _ => {}
+            }
         }
     }
     Some(Cow::Owned(request))
@@ -155,12 +150,8 @@ fn of_cause(attempt: &AttemptOrder) -> Option<HttpRequest> {
     if headers.is_empty() {
         return None;
     }
-    headers.extend(
-        payload
-            .content_type
-            .as_deref()
-            .map(|kind| ("content-type".to_owned(), kind.to_owned())),
-    );
+    let kind = payload.content_type.as_deref();
+    headers.extend(kind.map(|kind| ("content-type".to_owned(), kind.to_owned())));
     if payload.trace.is_some() {
         headers.push(("traceparent".to_owned(), span(attempt).traceparent()));
     }
@@ -196,11 +187,10 @@ pub fn pass(order: &SpawnOrder, protocol: u16) -> Result<PassedVariables, std::i
     if let Some(RunResult { data, .. }) = previous {
         descriptors.push(sealed("fnd-previous", data)?);
     }
-    let (input, previous) = (input.is_some(), previous.is_some());
     Ok(PassedVariables {
         environment: variables(order, protocol),
-        input,
-        previous,
+        input: input.is_some(),
+        previous: previous.is_some(),
         descriptors,
     })
 }

@@ -183,7 +183,7 @@ impl Workers {
 }
 
 /// The descriptors and other parts that are attached to a running worker.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Attached {
     pub(crate) kill: Option<OwnedFd>,
     pub(crate) result: Option<OwnedFd>,

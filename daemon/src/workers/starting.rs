@@ -8,10 +8,9 @@ use super::{Attached, Workers, environment, http};
 use crate::output::{AttemptOutput, Output, Piped};
 use fnd_core::run::{Event, ScriptRecord, SpawnOrder};
 use fnd_wire::form::Bytes;
-use fnd_wire::frame::{Request, Spawn, Spawned, is_shortage};
+use fnd_wire::frame::{Request, Spawn, is_shortage};
 use fnd_wire::ids::{Attempt, InvocationId, WorkerId};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// A start that is prepared: nothing of it exists outside fnd.
@@ -91,17 +90,7 @@ impl Workers {
     }
 
     /// Attaches a worker that the spawner has started. Returns the event that says whether it can work.
-    pub(crate) fn started(
-        &mut self,
-        starting: Starting,
-        (spawned, descriptors): (&Spawned, Vec<OwnedFd>),
-        output: &Output,
-        user: Option<u32>,
-    ) -> Event {
-        let mut descriptors = descriptors.into_iter();
-        let ends = PipeEnds::take(spawned, &mut descriptors);
-        // It follows the others, where the worker speaks the worker protocol.
-        let channel = descriptors.next();
+    pub(crate) fn started(&mut self, starting: Starting, ends: PipeEnds, output: &Output, user: Option<u32>) -> Event {
         let (worker, rules, endpoint) = (starting.worker, starting.rules, starting.endpoint);
         let mut meta = starting.meta;
         // The fingerprints arrived after the request was made, together with this answer.
@@ -118,7 +107,7 @@ impl Workers {
             // attempt.
             if rules.kind.pool().is_some() {
                 let server = rules.kind.http().map(|_| Server::new(user, endpoint.clone()));
-                member = self.take_on(worker, (channel, server), &rules, (output, piped, Vec::new()));
+                member = self.take_on(worker, (ends.channel, server), &rules, (output, piped, Vec::new()));
             } else {
                 output.attach(piped);
             }

@@ -24,16 +24,14 @@ pub fn memory_now(groups: &MemoryGroups, function: &str) -> Option<u64> {
             let text = std::fs::read_to_string(Path::new(dir).join(function).join("memory.current"));
             text.ok()?.trim().parse().ok()
         }
-        MemoryGroups::V1(dir) => memory_v1(Path::new(dir), function),
+        MemoryGroups::V1(dir) => {
+            // The group's path is given: a search in the mount table would cost as much again.
+            let memory = MemController::new(Path::new(dir).join(format!("f.{function}")), false);
+            // 0 means that there is no such group; a group in use has more.
+            Some(memory.memory_stat().usage_in_bytes).filter(|bytes| *bytes > 0)
+        }
         MemoryGroups::None => None,
     }
-}
-
-fn memory_v1(dir: &Path, function: &str) -> Option<u64> {
-    // The group's path is given: a search in the mount table would cost as much again.
-    let memory = MemController::new(dir.join(format!("f.{function}")), false);
-    // 0 means that there is no such group; a group in use has more.
-    Some(memory.memory_stat().usage_in_bytes).filter(|bytes| *bytes > 0)
 }
 
 /// Returns the resident memory of this process and, if given, the spawner's, in bytes; a process that cannot be read

@@ -88,15 +88,9 @@ impl WorkerState {
     /// Waits until the extensions have registered, so that none misses a call. One that does not register in time is waited for no
     /// longer, and the log says so.
     async fn extensions_registered(&self) {
-        let all = async {
-            loop {
-                let changed = self.changed.notified();
-                if self.extensions.borrow().have_registered() {
-                    return;
-                }
-                changed.await;
-            }
-        };
+        let all = until(&self.changed, || {
+            self.extensions.borrow().have_registered().then_some(())
+        });
         if tokio::time::timeout(REGISTER_MAX, all).await.is_ok() {
             return;
         }
@@ -158,13 +152,8 @@ impl WorkerState {
 
     /// Waits until no call is in flight after fnd has asked the worker to stop.
     pub(super) async fn stopped(&self) {
-        loop {
-            let changed = self.changed.notified();
-            if self.is_stopping.get() && !self.has_calls() {
-                return;
-            }
-            changed.await;
-        }
+        let is_over = || self.is_stopping.get() && !self.has_calls();
+        until(&self.changed, || is_over().then_some(())).await;
     }
 
     pub(super) fn stop(&self) {
@@ -183,26 +172,12 @@ impl WorkerState {
 
     /// Waits for the reason why the function cannot be loaded.
     pub(super) async fn load_failed(&self) -> ProtocolFailure {
-        loop {
-            let changed = self.changed.notified();
-            let failure = self.load_failure.borrow().clone();
-            if let Some(failure) = failure {
-                return failure;
-            }
-            changed.await;
-        }
+        until(&self.changed, || self.load_failure.borrow().clone()).await
     }
 
     /// Waits for the next event of an extension.
     pub(super) async fn next_event(&self, id: &str) -> Value {
-        loop {
-            let announced = self.announced.notified();
-            let next = self.extensions.borrow_mut().next(id);
-            if let Some(event) = next {
-                return event;
-            }
-            announced.await;
-        }
+        until(&self.announced, || self.extensions.borrow_mut().next(id)).await
     }
 
     /// Tells the extensions that the worker ends within a time, and says whether one of them asked for that.
@@ -263,6 +238,18 @@ impl WorkerState {
     fn queue(&self, outgoing: OutgoingFrames) {
         // An error: fnd has closed its end, which the reader of its messages reports, or the worker has retired.
         let _ = self.outgoing.send(outgoing);
+    }
+}
+
+/// Waits until `look` returns something; it looks again after each notice.
+async fn until<T>(notices: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+    loop {
+        // Made before the look: so it gets a notice that comes between the look and the wait, too.
+        let notice = notices.notified();
+        if let Some(found) = look() {
+            return found;
+        }
+        notice.await;
     }
 }
 

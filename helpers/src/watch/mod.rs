@@ -31,7 +31,7 @@ use fnd_core::triggers::file::message::ToWatcher;
 use fnd_manifest::function::keys::FileTrigger;
 use found::ScanFindings;
 use mounts::Mounts;
-use pipes::{Pipes, Received};
+use pipes::Pipes;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use scans::Scans;
@@ -137,9 +137,7 @@ impl<'a> WatchProcess<'a> {
                 sent => sent?,
             }
             let ready = self.wait()?;
-            if ready.input
-                && let WatchEnd::Yes = self.receive()?
-            {
+            if ready.input && !self.receive()? {
                 return Ok(());
             }
             if ready.mounts {
@@ -212,10 +210,10 @@ impl<'a> WatchProcess<'a> {
         })
     }
 
-    fn receive(&mut self) -> io::Result<WatchEnd> {
-        let messages = match self.pipes.receive()? {
-            Received::End => return Ok(WatchEnd::Yes),
-            Received::Messages(messages) => messages,
+    /// Handles the messages of fnd; says whether there may be more.
+    fn receive(&mut self) -> io::Result<bool> {
+        let Some(messages) = self.pipes.receive()? else {
+            return Ok(false);
         };
         for message in messages {
             let is_begin = matches!(message, ToWatcher::Begin(_));
@@ -227,7 +225,7 @@ impl<'a> WatchProcess<'a> {
                 self.examine();
             }
         }
-        Ok(WatchEnd::No)
+        Ok(true)
     }
 
     fn examine(&mut self) {
@@ -383,11 +381,6 @@ impl<'a> WatchProcess<'a> {
         }
         opened.as_ref().map(|(_, root)| root)
     }
-}
-
-enum WatchEnd {
-    Yes,
-    No,
 }
 
 /// The descriptors that have something.

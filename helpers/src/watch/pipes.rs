@@ -17,13 +17,6 @@ pub(super) struct Pipes<'a> {
     written: usize,
 }
 
-/// Messages from fnd, or the end of them.
-pub(super) enum Received {
-    Messages(Vec<ToWatcher>),
-    /// fnd has ended, or the function has no entries any more.
-    End,
-}
-
 impl<'a> Pipes<'a> {
     pub(super) fn new(input: BorrowedFd<'a>, output: BorrowedFd<'a>) -> io::Result<Self> {
         for pipe in [input.as_fd(), output.as_fd()] {
@@ -38,12 +31,12 @@ impl<'a> Pipes<'a> {
         })
     }
 
-    /// Reads what is there now, at most a piece.
-    pub(super) fn receive(&mut self) -> io::Result<Received> {
+    /// Reads the messages that are there now, at most a piece. Nothing: fnd has ended, or the function has no entries any more.
+    pub(super) fn receive(&mut self) -> io::Result<Option<Vec<ToWatcher>>> {
         // A pipe holds no more by default (pipe(7)).
         let mut buffer = [0; 64 << 10];
         match rustix::io::read(self.input, &mut buffer) {
-            Ok(0) => return Ok(Received::End),
+            Ok(0) => return Ok(None),
             Ok(count) => self.messages.add(buffer.get(..count).unwrap_or_default()),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -52,7 +45,7 @@ impl<'a> Pipes<'a> {
         while let Some(message) = self.messages.take().map_err(io::Error::other)? {
             messages.push(message);
         }
-        Ok(Received::Messages(messages))
+        Ok(Some(messages))
     }
 
     pub(super) fn say(&mut self, message: &FromWatcher) {

@@ -2,7 +2,6 @@
 
 use super::runtime::{Chosen, lists_dependencies};
 use crate::failure::ImportFailure;
-use crate::script::whole_file;
 use fnd_unpack::WholeFile;
 use toml::Table;
 
@@ -53,14 +52,14 @@ impl KubelessCode {
         let text = toml::to_string(&self.manifest)
             .map_err(|error| ImportFailure::usage(format!("the manifest cannot be written: {error}")))?;
         let mut all = self.files.clone();
-        all.push(whole_file(MANIFEST, text.into_bytes(), false));
+        all.push(WholeFile::new(MANIFEST, text));
         Ok(all)
     }
 
     /// Adds a list of dependencies. It replaces a file of the same name.
     pub fn set_dependencies(&mut self, name: &str, bytes: Vec<u8>) {
         self.files.retain(|file| file.path != name);
-        self.files.push(whole_file(name, bytes, false));
+        self.files.push(WholeFile::new(name, bytes));
     }
 
     /// Replaces the files. An old list of dependencies stays unless a new file has its name.

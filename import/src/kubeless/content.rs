@@ -2,8 +2,7 @@
 
 use super::runtime::Chosen;
 use crate::failure::ImportFailure;
-use crate::script::whole_file;
-use fnd_unpack::{UnpackStop, WholeFile, held};
+use fnd_unpack::{WholeFile, held};
 use fnd_wire::archive::{Format, SUFFIXES};
 
 /// Further suffixes of archives that Kubeless knows.
@@ -40,7 +39,7 @@ impl FetchedContent {
         let path = format!("{module}{}", runtime.suffix(&self.name));
         match self.archive() {
             Some(format) => self.unpacked(format),
-            None => Ok(vec![whole_file(&path, self.bytes, false)]),
+            None => Ok(vec![WholeFile::new(&path, self.bytes)]),
         }
     }
 
@@ -50,12 +49,9 @@ impl FetchedContent {
     /// The archive is refused.
     pub fn unpacked(self, format: Format) -> Result<Vec<WholeFile>, ImportFailure> {
         let name = self.name;
-        held(format, self.bytes).map_err(|stop| match stop {
-            UnpackStop::Sink(error) => ImportFailure::usage(format!("failed to unpack `{name}`: {error}")),
-            UnpackStop::Refused(refusal) => {
-                let (message, help) = refusal.words();
-                ImportFailure::invalid(format!("`{name}`: {message}")).help(help)
-            }
+        held(format, self.bytes).map_err(|refusal| {
+            let (message, help) = refusal.words();
+            ImportFailure::invalid(format!("`{name}`: {message}")).help(help)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! The code of a function: the files of a directory or of an archive beside the template.
 
 use fnd_manifest::regular_file;
-use fnd_unpack::{UnpackStop, WholeFile, held};
+use fnd_unpack::{WholeFile, held};
 use fnd_wire::archive::Format;
 use std::fs;
 use std::io::{self, Read as _};
@@ -50,10 +50,7 @@ fn archive(path: &Path) -> Result<Vec<WholeFile>, String> {
     let mut bytes = Vec::new();
     let opened = regular_file::open(path).and_then(|file| file.take(CODE_MAX).read_to_end(&mut bytes));
     opened.map_err(|error| format!("failed to read `{name}`: {error}"))?;
-    held(format, bytes).map_err(|stop| match stop {
-        UnpackStop::Refused(refusal) => format!("`{name}` is refused: {}", refusal.words().0),
-        UnpackStop::Sink(error) => format!("failed to unpack `{name}`: {error}"),
-    })
+    held(format, bytes).map_err(|refusal| format!("`{name}` is refused: {}", refusal.words().0))
 }
 
 /// The files of a directory so far.

@@ -282,21 +282,14 @@ pub(super) fn url(import: &mut SamImport<'_>, url: &NamedValue<'_>) {
                 auth = Some(("auth", Value::from("none"), Some(field)));
             }
             ("AuthType", Some("AWS_IAM")) => auth = Some(secret(import, field, "instead of a signature of AWS")),
-            ("AuthType", _) => {
-                let words = unresolved(&item);
-                let why = words.map_or_else(
-                    || "expected `NONE` or `AWS_IAM`".to_owned(),
-                    |words| not_known(&words, import.root),
-                );
-                import.report.refused(&field, &why);
-            }
             ("InvokeMode", Some("BUFFERED" | "RESPONSE_STREAM")) => import.report.works(&field, "http.payload"),
-            ("InvokeMode", _) => {
-                let words = unresolved(&item);
-                let why = "expected `BUFFERED` or `RESPONSE_STREAM`".to_owned();
-                import
-                    .report
-                    .refused(&field, &words.map_or(why, |words| not_known(&words, import.root)));
+            (key @ ("AuthType" | "InvokeMode"), _) => {
+                let expected = match key {
+                    "AuthType" => "expected `NONE` or `AWS_IAM`",
+                    _ => "expected `BUFFERED` or `RESPONSE_STREAM`",
+                };
+                let why = unresolved(&item).map(|words| not_known(&words, import.root));
+                import.report.refused(&field, why.as_deref().unwrap_or(expected));
             }
             ("Cors", _) => cors = origins(import, &item),
             _ => import.report.unknown(&field, "`FunctionUrlConfig` has no such key"),

@@ -76,7 +76,8 @@ pub(super) fn references(node: &YamlNode, names: &mut Vec<String>) {
     let first = |path: &str| path.split('.').next().unwrap_or(path).to_owned();
     if let Some((name, argument)) = intrinsic(node) {
         // `!GetAtt [NAME, Arn]`, `!Sub [TEXT, VALUES]`
-        let text = scalar(&argument.value).or_else(|| scalar(&items(argument).first()?.value));
+        let text = argument.value.scalar();
+        let text = text.or_else(|| items(argument).first()?.value.scalar());
         match (name, text) {
             ("Ref" | "GetAtt", Some(text)) => names.push(first(&text)),
             ("Sub", Some(text)) => {
@@ -102,7 +103,7 @@ pub(super) fn unresolved(item: &NamedValue<'_>) -> Option<String> {
         return Some(text.clone());
     }
     if let Some((name, argument)) = intrinsic(item.node) {
-        let argument = scalar(&argument.value).or_else(|| texts(argument).map(|texts| texts.join(".")));
+        let argument = dotted(argument);
         return Some(
             format!("!{name} {}", argument.unwrap_or_default())
                 .trim_end()
@@ -149,16 +150,6 @@ pub(super) fn not_known(words: &str, template: NamedValue<'_>) -> String {
     }
 }
 
-/// Returns a text, number or truth value as text.
-fn scalar(value: &Value) -> Option<String> {
-    match value {
-        Value::Text(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Bool(value) => Some(value.to_string()),
-        Value::Null | Value::List(_) | Value::Map(_) => None,
-    }
-}
-
 fn items(node: &YamlNode) -> &[YamlNode] {
     match &node.value {
         Value::List(items) => items,
@@ -168,13 +159,18 @@ fn items(node: &YamlNode) -> &[YamlNode] {
 
 fn texts(node: &YamlNode) -> Option<Vec<String>> {
     let Value::List(items) = &node.value else { return None };
-    items.iter().map(|item| scalar(&item.value)).collect()
+    items.iter().map(|item| item.value.scalar()).collect()
+}
+
+/// Returns the text of a path: `NAME.Arn`, or `[NAME, Arn]`.
+fn dotted(path: &YamlNode) -> Option<String> {
+    let text = path.value.scalar();
+    text.or_else(|| texts(path).map(|texts| texts.join(".")))
 }
 
 /// Returns an entry of a map.
 pub(super) fn entry<'a>(node: &'a YamlNode, key: &str) -> Option<&'a YamlNode> {
-    let Value::Map(entries) = &node.value else { return None };
-    entries.iter().find_map(|(known, node)| (known == key).then_some(node))
+    node.value.entry(key).map(|(_, node)| node)
 }
 
 impl Intrinsics<'_> {
@@ -205,13 +201,13 @@ impl Intrinsics<'_> {
         if name == "If" {
             return self.chosen(argument);
         }
-        if name == "Ref" && scalar(&argument.value).as_deref() == Some("AWS::NoValue") {
+        if name == "Ref" && argument.value.scalar().as_deref() == Some("AWS::NoValue") {
             return IntrinsicValue::Absent;
         }
         let found = match name {
-            "Ref" => scalar(&argument.value).and_then(|name| self.reference(&name)),
+            "Ref" => argument.value.scalar().and_then(|name| self.reference(&name)),
             "GetAtt" => {
-                let path = scalar(&argument.value).or_else(|| texts(argument).map(|texts| texts.join(".")));
+                let path = dotted(argument);
                 path.and_then(|path| self.attribute(&path)).map(Value::Text)
             }
             "Sub" => self.substituted(argument).map(Value::Text),
@@ -235,7 +231,7 @@ impl Intrinsics<'_> {
         let [condition, then, otherwise] = items(argument) else {
             return IntrinsicValue::Unknown;
         };
-        let name = scalar(&condition.value).unwrap_or_default();
+        let name = condition.value.scalar().unwrap_or_default();
         let Some(holds) = self.condition(&name) else {
             return IntrinsicValue::Unknown;
         };
@@ -260,7 +256,7 @@ impl Intrinsics<'_> {
     fn holds(&self, node: &YamlNode, depth: usize) -> Option<bool> {
         // The long form of this function has no prefix.
         if let Some(name) = entry(node, "Condition").or_else(|| entry(node, "!Condition")) {
-            return self.condition_within(&scalar(&name.value)?, depth);
+            return self.condition_within(&name.value.scalar()?, depth);
         }
         let (name, argument) = intrinsic(node)?;
         let parts = items(argument);
@@ -281,7 +277,7 @@ impl Intrinsics<'_> {
 
     /// Returns the text that a value is in the end.
     fn text(&self, node: &YamlNode) -> Option<String> {
-        scalar(&self.resolved(node)?.value)
+        self.resolved(node)?.value.scalar()
     }
 
     fn reference(&self, name: &str) -> Option<Value> {
@@ -301,7 +297,7 @@ impl Intrinsics<'_> {
     /// `FUNCTION.Arn`: the ARN that fnd tells the function.
     fn attribute(&self, path: &str) -> Option<String> {
         let name = self.functions.get(path.strip_suffix(".Arn")?)?;
-        let text = |name: &str| scalar(&self.reference(name)?);
+        let text = |name: &str| self.reference(name)?.scalar();
         let (region, account) = (text("AWS::Region")?, text("AWS::AccountId")?);
         Some(format!("arn:aws:lambda:{region}:{account}:function:{name}"))
     }
@@ -313,7 +309,7 @@ impl Intrinsics<'_> {
             [text, values] => (text, Some(values)),
             _ => return None,
         };
-        let text = scalar(&text.value)?;
+        let text = text.value.scalar()?;
         let mut parts = text.split("${");
         let mut made = parts.next().unwrap_or_default().to_owned();
         for part in parts {
@@ -335,14 +331,14 @@ impl Intrinsics<'_> {
         if let Some(own) = values.and_then(|values| entry(values, name)) {
             return self.text(own);
         }
-        let reference = || self.reference(name).and_then(|value| scalar(&value));
+        let reference = || self.reference(name).and_then(|value| value.scalar());
         reference().or_else(|| self.attribute(name))
     }
 
     /// `!Join [BETWEEN, [PART, ...]]`.
     fn joined(&self, argument: &YamlNode) -> Option<String> {
         let [between, parts] = items(argument) else { return None };
-        let (parts, between) = (texts(&self.resolved(parts)?)?, scalar(&between.value)?);
+        let (parts, between) = (texts(&self.resolved(parts)?)?, between.value.scalar()?);
         let length: usize = parts.iter().map(|part| part.len() + between.len()).sum();
         (length <= TEXT_MAX).then(|| parts.join(&between))
     }

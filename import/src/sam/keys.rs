@@ -1,8 +1,7 @@
 //! The names of a template's keys, as the schema of the Serverless Application Model has them
 //! (`samtranslator/internal/schema_source`, 2026).
 
-use crate::rows::KeyTexts;
-use fnd_manifest::schema::read::nearest;
+use crate::rows::{KeyTexts, unknown_key};
 
 /// The sections of a template; `Resources` has the functions.
 pub(super) const FILE: KeyTexts = fnd_manifest::texts! {
@@ -138,10 +137,7 @@ pub(super) const EVENTS: KeyTexts = fnd_manifest::texts! {
 
 /// Returns the note on a property that SAM does not know, with the one that may be meant.
 pub(super) fn unknown(key: &str) -> String {
-    let known = FUNCTION.iter().flat_map(|(head, _)| head.split(' ').skip(1));
-    let names: Vec<&str> = known.chain(READ.split_ascii_whitespace()).collect();
-    let near = nearest(key, &names).map(|near| format!("; did you mean `{near}`?"));
-    format!("a function of SAM has no such property{}", near.unwrap_or_default())
+    unknown_key("a function of SAM has no such property", key, FUNCTION, READ)
 }
 
 /// Says whether an event happens at AWS only.

@@ -20,21 +20,17 @@ pub(super) struct Making<'s, 'd> {
     pub made: MadeManifest,
 }
 
-/// Reasons for fields of every object that have no effect; empty: not worth a row.
-const EVERYWHERE: &[(&str, &str)] = crate::texts! {
-    "apiVersion": "",
-    "kind": "",
-    "metadata.name": "",
+/// The reasons why fields have no effect, as a table: the paths of the fields, separated by blanks, and the reason; an empty one is
+/// not worth a row of the report.
+pub(super) type WithoutEffect = &'static [(&'static str, &'static str)];
+
+/// Fields of every object that have no effect.
+const EVERYWHERE: WithoutEffect = crate::texts! {
+    "apiVersion kind metadata.name metadata.creationTimestamp metadata.generation metadata.resourceVersion metadata.uid \
+     metadata.selfLink metadata.managedFields": "",
     "metadata.namespace": "one machine has no namespaces; a directory of the functions directory is a group",
     "metadata.annotations": "annotations are for programs of the cluster",
-    "metadata.creationTimestamp": "",
-    "metadata.generation": "",
-    "metadata.resourceVersion": "",
-    "metadata.uid": "",
-    "metadata.selfLink": "",
-    "metadata.managedFields": "",
-    "metadata.ownerReferences": "the cluster writes it",
-    "metadata.finalizers": "the cluster writes it",
+    "metadata.ownerReferences metadata.finalizers": "the cluster writes it",
     "status": "the cluster writes it; `fndctl status` shows the state",
 };
 
@@ -125,14 +121,12 @@ impl<'d> Making<'_, 'd> {
         }
     }
 
-    /// Reports the fields of an object that have no row yet; `known` are further prefixes of paths and their reasons.
-    pub(super) fn leftover(&mut self, root: &Item<'d>, known: &[(&str, &'static str)]) {
+    /// Reports the fields of an object that have no row yet; `known` are further fields without effect.
+    pub(super) fn leftover(&mut self, root: &Item<'d>, known: WithoutEffect) {
         root.leftover(&mut self.report, &|path| {
-            let reason = |(prefix, why): &(&str, &'static str)| (path == *prefix).then_some(*why);
-            EVERYWHERE
-                .iter()
-                .find_map(reason)
-                .or_else(|| known.iter().find_map(reason))
+            let mut rows = EVERYWHERE.iter().chain(known);
+            let (_, why) = rows.find(|(paths, _)| paths.split(' ').any(|one| one == path))?;
+            Some(*why)
         });
     }
 

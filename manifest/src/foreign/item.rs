@@ -70,8 +70,7 @@ impl<'d> Item<'d> {
     }
 
     fn child(&self, name: &str) -> Option<Self> {
-        let Value::Map(entries) = self.value() else { return None };
-        let (_, node) = entries.iter().find(|(known, _)| known == name)?;
+        let (_, node) = self.value().entry(name)?;
         // Kubernetes treats a field with null as if it were not there.
         (node.value != Value::Null).then(|| self.below(name, node))
     }
@@ -171,12 +170,7 @@ impl<'d> Item<'d> {
 
     /// Returns a text, a number or a truth value as text.
     pub fn scalar(&self, report: &mut ConversionReport) -> Option<String> {
-        match self.value() {
-            Value::Text(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            Value::Bool(value) => Some(value.to_string()),
-            _ => self.mistyped(report, "string"),
-        }
+        self.value().scalar().or_else(|| self.mistyped(report, "string"))
     }
 
     /// Says that the value has another type than it must have.

@@ -1,6 +1,6 @@
 //! Keptn's `KeptnTaskDefinition` and `KeptnTask` (Keptn Lifecycle Toolkit, `lifecycle.keptn.sh/v1`, and the fields of KEP 90).
 
-use super::common::{Making, missing_config};
+use super::common::{Making, WithoutEffect, missing_config};
 use super::item::Item;
 use super::objects::{Object, ObjectKind};
 use fnd_wire::units::{parse_duration, print_duration};
@@ -22,16 +22,13 @@ const NO_RUNNER: &str = "Forbidden! Either Container, Python, or Deno field must
 const TWO_RUNNERS: &str = "Forbidden! Only one of Container, Python, or Deno field can be defined";
 
 /// Fields of Keptn that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = crate::texts! {
+const KNOWN: WithoutEffect = crate::texts! {
     "spec.imagePullSecrets": "no image is pulled",
     "spec.serviceAccount":
         "there is no cluster to be somebody in; each function is a user of its own (`[sandbox] user`)",
     "spec.automountServiceAccountToken": "there is no cluster, so no token of one",
     "spec.checkType": "fnd runs the task as soon as its file is there; hooks (`[hooks]`) order functions",
-    "spec.app": "there is no application of a cluster",
-    "spec.appVersion": "there is no application of a cluster",
-    "spec.workload": "there is no application of a cluster",
-    "spec.workloadVersion": "there is no application of a cluster",
+    "spec.app spec.appVersion spec.workload spec.workloadVersion": "there is no application of a cluster",
     "spec.type": "fnd runs the task as soon as its file is there",
 };
 

@@ -1,6 +1,6 @@
 //! Kubeless's `Function` and its triggers (`kubeless.io/v1beta1`).
 
-use super::common::{Making, base64, bytes_of};
+use super::common::{Making, WithoutEffect, base64, bytes_of};
 use super::item::Item;
 use super::objects::{Object, ObjectKind};
 use super::packed;
@@ -21,25 +21,17 @@ const RUNTIMES: &[KubelessRuntime] = &[
     ("jvm", "java", ".java", "pom.xml"),
 ];
 
-/// The form of a checksum.
-const CHECKSUM: &str = "a checksum has the form sha256:DIGITS";
-
 /// Fields of Kubeless that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = crate::texts! {
+const KNOWN: WithoutEffect = crate::texts! {
     "spec.service": "there is no Service: `fndctl invoke`, a route (`[[http]]`) and the socket reach the function",
     "spec.type": "each function can be called; a schedule and a topic are triggers of their own",
     "spec.topic": "a topic is `[[event]]`, or `[[nats]]` for JetStream",
     "spec.schedule": "write it as `cron` of `[[schedule]]`",
-    "spec.deployment.apiVersion": "",
-    "spec.deployment.kind": "",
     "spec.deployment.metadata": "there is no Deployment of a cluster",
-    "spec.deployment.status": "",
     "spec.horizontalPodAutoscaler.spec.metrics": "workers are started when calls wait, up to `pool.max`",
-    "spec.horizontalPodAutoscaler.spec.scaleTargetRef": "",
-    "spec.horizontalPodAutoscaler.apiVersion": "",
-    "spec.horizontalPodAutoscaler.kind": "",
-    "spec.horizontalPodAutoscaler.metadata": "",
-    "spec.horizontalPodAutoscaler.status": "",
+    "spec.deployment.apiVersion spec.deployment.kind spec.deployment.status spec.horizontalPodAutoscaler.apiVersion \
+     spec.horizontalPodAutoscaler.kind spec.horizontalPodAutoscaler.metadata spec.horizontalPodAutoscaler.status \
+     spec.horizontalPodAutoscaler.spec.scaleTargetRef": "",
 };
 
 /// The fields of a function below `spec` (`k8s.io/v1` and `kubeless.io/v1beta1`).
@@ -60,11 +52,9 @@ const FIELDS: [&str; 13] = [
 ];
 
 /// Fields of triggers without effect.
-const TRIGGER_KNOWN: &[(&str, &str)] = crate::texts! {
+const TRIGGER_KNOWN: WithoutEffect = crate::texts! {
     "spec.ingress-enabled": "the public listener (`[http] listen`) has the routes",
-    "spec.tls": "certificates are `[http] tls` of fnd.toml",
-    "spec.tls-secret-name": "certificates are `[http] tls` of fnd.toml",
-    "spec.tls-acme": "certificates are `[http] tls` of fnd.toml",
+    "spec.tls spec.tls-secret-name spec.tls-acme": "certificates are `[http] tls` of fnd.toml",
     "spec.gateway": "there is no ingress controller",
 };
 
@@ -213,14 +203,8 @@ impl<'d> Making<'_, 'd> {
     /// Takes code that is fetched. A single file keeps the name that it has there, where Kubeless gives it the module's.
     fn kubeless_url(&mut self, spec: &Item<'d>, item: &Item<'d>, url: &str, is_single: bool) {
         self.works("source.url", url, item);
-        if let Some(sum) = spec.get("checksum")
-            && let Some(text) = sum.text(&mut self.report)
-        {
-            match text.strip_prefix("sha256:") {
-                Some(digest) => self.works("source.sha256", digest, &sum),
-                None if text.is_empty() => self.report.works(&sum.field(), ""),
-                None => self.refuse(&sum, CHECKSUM),
-            }
+        if let Some((item, digest)) = self.kubeless_digest(spec) {
+            self.works("source.sha256", digest, &item);
         }
         let file = url.split(['?', '#']).next().and_then(|path| path.rsplit('/').next());
         let stem = file.and_then(|file| file.rsplit_once('.')).map_or("", |(stem, _)| stem);
@@ -236,21 +220,30 @@ impl<'d> Making<'_, 'd> {
         }
     }
 
+    /// Checks the bytes of the code.
     fn checksum(&mut self, spec: &Item<'d>, bytes: &[u8]) {
-        let Some(item) = spec.get("checksum") else { return };
-        let Some(text) = item.text(&mut self.report) else {
+        let Some((item, expected)) = self.kubeless_digest(spec) else {
             return;
         };
-        if text.is_empty() {
-            // Kubeless writes all fields of a function, and a checksum that nobody gave is an empty text.
-            return self.report.works(&item.field(), "");
-        }
         let sum: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        match text.strip_prefix("sha256:") {
-            Some(expected) if expected.eq_ignore_ascii_case(&sum) => self.report.works(&item.field(), ""),
-            Some(_) => self.refuse(&item, &format!("the content has the checksum sha256:{sum}")),
-            None => self.refuse(&item, CHECKSUM),
+        if expected.eq_ignore_ascii_case(&sum) {
+            self.report.works(&item.field(), "");
+        } else {
+            self.refuse(&item, &format!("the content has the checksum sha256:{sum}"));
         }
+    }
+
+    /// Returns the digits of the checksum; nothing if there is none, or if it has another form.
+    fn kubeless_digest(&mut self, spec: &Item<'d>) -> Option<(Item<'d>, &'d str)> {
+        let item = spec.get("checksum")?;
+        let text = item.text(&mut self.report)?;
+        match text.strip_prefix("sha256:") {
+            Some(digest) => return Some((item, digest)),
+            // Kubeless writes all fields of a function, and a checksum that nobody gave is an empty text.
+            None if text.is_empty() => self.report.works(&item.field(), ""),
+            None => self.refuse(&item, "a checksum has the form sha256:DIGITS"),
+        }
+        None
     }
 
     fn kubeless_deployment(&mut self, spec: &Item<'d>) {

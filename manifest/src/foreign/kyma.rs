@@ -1,6 +1,6 @@
 //! Kyma's `Function` (`serverless.kyma-project.io/v1alpha1` and `v1alpha2`).
 
-use super::common::{Making, base64, bytes_of, milli_of, quantity};
+use super::common::{Making, WithoutEffect, base64, bytes_of, milli_of, quantity};
 use super::item::Item;
 use super::kyma_triggers::sink;
 use super::objects::{Object, ObjectKind};
@@ -70,14 +70,12 @@ const RESERVED: [&str; 8] = [
 ];
 
 /// Fields of Kyma that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = crate::texts! {
+const KNOWN: WithoutEffect = crate::texts! {
     "spec.runtimeImageOverride": "fnd runs no images",
     "spec.template": "there is no Pod of a cluster",
     "spec.annotations": "annotations are for programs of the cluster",
-    "spec.podSecurityContext": "each function is a user of its own in a sandbox",
-    "spec.containerSecurityContext": "each function is a user of its own in a sandbox",
-    "spec.resourceConfiguration.build": "builds have limits of fnd's own",
-    "spec.buildResources": "builds have limits of fnd's own",
+    "spec.podSecurityContext spec.containerSecurityContext": "each function is a user of its own in a sandbox",
+    "spec.resourceConfiguration.build spec.buildResources": "builds have limits of fnd's own",
     "spec.customRuntimeConfiguration": "a runtime of one's own is a directory: docs/new-runtime.md",
 };
 

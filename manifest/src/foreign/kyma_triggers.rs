@@ -1,14 +1,13 @@
 //! Triggers of functions of Kyma: `Subscription` and `APIRule`.
 
-use super::common::Making;
+use super::common::{Making, WithoutEffect};
 use super::item::Item;
 use super::objects::Object;
 
 /// Fields of subscriptions and rules without effect.
-const TRIGGER_KNOWN: &[(&str, &str)] = crate::texts! {
+const TRIGGER_KNOWN: WithoutEffect = crate::texts! {
     "spec.id": "the cluster writes it",
-    "spec.protocol": "events come to `/v1/events`",
-    "spec.protocolsettings": "events come to `/v1/events`",
+    "spec.protocol spec.protocolsettings": "events come to `/v1/events`",
     "spec.config": "a function's `[pool]` and `[queue]` say how many events it takes at once",
     "spec.gateway": "there is no gateway: the public listener has the routes",
     "spec.corsPolicy": "`[[http]] cors` names origins",

@@ -1,6 +1,6 @@
 //! Archives inside of documents: a zip or tar file in base64.
 
-use fnd_unpack::{UnpackStop, WholeFile, held};
+use fnd_unpack::{WholeFile, held};
 use fnd_wire::archive::Format;
 
 /// Unpacks an archive; `kind` is Kubeless's word: `zip` or `compressedtar`.
@@ -17,8 +17,5 @@ pub(super) fn files(kind: &str, bytes: Vec<u8>) -> Result<Vec<WholeFile>, String
         "compressedtar" => Format::Tar,
         _ => return Err(format!("`{kind}` is neither zip nor compressedtar")),
     };
-    held(format, bytes).map_err(|stop| match stop {
-        UnpackStop::Refused(refusal) => format!("the archive is refused: {}", refusal.words().0),
-        UnpackStop::Sink(error) => error.to_string(),
-    })
+    held(format, bytes).map_err(|refusal| format!("the archive is refused: {}", refusal.words().0))
 }

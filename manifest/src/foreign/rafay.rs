@@ -1,12 +1,12 @@
 //! Rafay's `Driver` of type `function` (`eaas.envmgmt.io/v1`).
 
-use super::common::Making;
+use super::common::{Making, WithoutEffect};
 use super::item::Item;
 use super::kubeless::mebibytes;
 use super::objects::Object;
 
 /// Fields of Rafay that have no effect here, each with the reason.
-const KNOWN: &[(&str, &str)] = crate::texts! {
+const KNOWN: WithoutEffect = crate::texts! {
     "metadata.project": "there are no projects; a directory of the functions directory is a group",
     "metadata.displayName": "",
     "spec.config.successCondition": "an answer is a success, an exception is none",
@@ -16,8 +16,7 @@ const KNOWN: &[(&str, &str)] = crate::texts! {
     "spec.config.function.statusRepositoryOptions": "fnd stores results itself: `fndctl result`",
     "spec.config.function.targetPlatforms": "the function runs on this machine",
     "spec.config.function.imageUploadCredentials": "no image is made",
-    "spec.config.function.kubeConfigOptions": "there is no cluster",
-    "spec.config.function.kubeOptions": "there is no cluster",
+    "spec.config.function.kubeConfigOptions spec.config.function.kubeOptions": "there is no cluster",
     "spec.outputs": "the result of the function has them all: `fndctl result`",
     "spec.sharing": "there are no projects",
     "spec.version": "releases have the hash of their content",

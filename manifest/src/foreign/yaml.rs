@@ -53,6 +53,27 @@ pub enum Value {
     Map(Vec<(String, YamlNode)>),
 }
 
+impl Value {
+    /// Returns a text, number or truth value as text.
+    #[must_use]
+    pub fn scalar(&self) -> Option<String> {
+        match self {
+            Self::Text(text) => Some(text.clone()),
+            Self::Number(number) => Some(number.to_string()),
+            Self::Bool(value) => Some(value.to_string()),
+            Self::Null | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    /// Returns the name and the value of an entry of a map; absent if there is none, or if it is no map.
+    #[must_use]
+    pub fn entry(&self, key: &str) -> Option<(&str, &YamlNode)> {
+        let Self::Map(entries) = self else { return None };
+        let (name, node) = entries.iter().find(|(name, _)| name == key)?;
+        Some((name, node))
+    }
+}
+
 /// A document of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {

@@ -3,7 +3,6 @@
 use super::subject::{FunctionProblems, ResolvedSubject};
 use crate::function::Mode;
 use crate::schema::pick::Pick;
-use crate::schema::tree::TomlPosition;
 use crate::settings::resolve::{OWN_PREFIX, reserved_variable};
 use fnd_wire::plan::HANDLER_VARIABLES;
 use std::collections::BTreeMap;
@@ -95,18 +94,13 @@ pub(super) fn check(
     for name in env.keys().filter(|name| reserved.has(name)) {
         // A variable of `env_file` has no place in the manifest, so the key that names the file is shown.
         let at = pick.at(&format!("env.{name}")).or_else(|| pick.at("env_file"));
-        reserved_name(name, at, report);
+        report.add(at, reserved_variable(name));
     }
 }
 
 /// Reports variables of the installation that fnd sets itself.
 pub(super) fn check_build(pick: Pick<'_>, env: &BTreeMap<String, String>, report: &mut FunctionProblems<'_>) {
     for name in env.keys().filter(|name| name.starts_with(OWN_PREFIX)) {
-        reserved_name(name, pick.at(&format!("build.env.{name}")), report);
+        report.add(pick.at(&format!("build.env.{name}")), reserved_variable(name));
     }
-}
-
-/// Reports the name of a variable that fnd sets itself.
-pub(super) fn reserved_name(name: &str, at: Option<&TomlPosition>, report: &mut FunctionProblems<'_>) {
-    report.add(at, reserved_variable(name));
 }

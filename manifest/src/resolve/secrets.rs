@@ -1,10 +1,11 @@
 //! Settles secrets and service bindings: their names, and the variables that they are in.
 
-use super::environment::{ReservedVariables, reserved_name};
+use super::environment::ReservedVariables;
 use super::subject::FunctionProblems;
 use crate::diagnostic::Diagnostic;
 use crate::function::Manifest;
 use crate::schema::pick::Pick;
+use crate::settings::resolve::reserved_variable;
 use fnd_wire::plan::MAPPED_MAX;
 use fnd_wire::trust::is_secret;
 
@@ -32,7 +33,7 @@ pub(super) fn settle(
         }
         // `[env]` must not set `SECURE_DATA`, because fnd does; fnd sets it to this very secret.
         if name != SECURE_DATA && mapped.variable && reserved.has(name) {
-            reserved_name(name, at, report);
+            report.add(at, reserved_variable(name));
         }
     }
     manifest.bindings.sort();

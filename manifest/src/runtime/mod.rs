@@ -99,8 +99,6 @@ pub struct Runtime {
     pub installer: Option<String>,
     /// How functions get at dependencies that were installed.
     pub dependencies: Dependencies,
-    /// Command that prints the version, with `{interpreter}` in it; empty where there is none.
-    pub probe: Vec<String>,
     /// The least version that it needs.
     pub min_version: Option<String>,
     /// Permissions that are always granted: the word after `--allow-`, then templates. Absent: the runtime has no
@@ -179,7 +177,6 @@ impl Runtime {
     #[must_use]
     pub fn summary(&self) -> RuntimeSummary {
         let mut summary = self.summary.clone();
-        summary.probe.clone_from(&self.probe);
         // From the last to the first, so that inserting at the beginning keeps their order.
         for interpreter in self.interpreters.iter().rev() {
             if summary.versions.iter().all(|known| known.interpreter != *interpreter) {

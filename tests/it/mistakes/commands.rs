@@ -18,6 +18,11 @@ pub(super) const ALL: &[Mistake] = &[
         &["reload", "restart once"],
         &["each run of a script is a new process"],
     ),
+    only(
+        "a command of shell without --",
+        &["shell hello ls -l"],
+        &["sudo fndctl shell F -- ls -l"],
+    ),
     only("a stop of a handler", &["stop hello"], &["fndctl disable hello"]),
     only("a verb of docker: rm", &["rm hello"], &["sudo rm "]),
     only(

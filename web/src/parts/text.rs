@@ -154,17 +154,14 @@ pub(crate) fn marked(message: &str) -> Markup {
 
 /// Returns the beginning of a version, for tables.
 pub(crate) fn version(version: Version) -> String {
-    cut_to(version.hex(), 12)
+    let mut hex = version.hex();
+    hex.truncate(12);
+    hex
 }
 
 /// Returns the end of an id, for tables, as `fndctl history` shows it: ids begin with the time, and only their ends differ.
 pub(crate) fn short(id: &str) -> &str {
     id.get(id.len().saturating_sub(8)..).unwrap_or(id)
-}
-
-fn cut_to(mut text: String, most: usize) -> String {
-    text.truncate(most);
-    text
 }
 
 #[cfg(test)]

@@ -66,6 +66,12 @@ impl Releases {
         self.canary.as_deref()
     }
 
+    /// Returns whether a release gets a share of the calls, or is to get one.
+    #[must_use]
+    pub fn is_canary(&self, version: Version) -> bool {
+        self.canary().is_some_and(|canary| canary.version == version)
+    }
+
     /// Returns the canary whose copy is to be installed, unless the supervisor has it: something serves beside it. It may be
     /// promoted: a restart, or the installation of another version, has ended its trial.
     #[must_use]
@@ -112,21 +118,19 @@ impl Releases {
         &mut self,
         (version, content): (Version, Version),
         rules: Option<CanaryRules>,
-    ) -> Option<u32> {
-        if self.canary.as_ref().is_some_and(|canary| canary.promoted) {
-            return None;
-        }
-        let serving = self
-            .serving
-            .filter(|_| self.live)
-            .and_then(|serving| self.get(serving))?;
-        let is_new = serving.load_key != content && self.get(version).is_none_or(|release| !release.served);
-        let rules = rules.filter(|_| is_new)?;
+    ) -> bool {
+        let serving = self.serving.filter(|_| self.live && self.promoted().is_none());
+        let serving = serving.and_then(|serving| self.get(serving));
+        let is_new = serving.is_some_and(|serving| serving.load_key != content)
+            && self.get(version).is_none_or(|release| !release.served);
+        let Some(rules) = rules.filter(|_| is_new) else {
+            return false;
+        };
         let canary = self.canary.get_or_insert_with(|| Box::new(Canary::new(version, rules)));
         if !canary.by_person {
             canary.rules = rules;
         }
-        Some(canary.rules.percent)
+        true
     }
 
     /// Gives the release that waits for the end of a pin a share of the calls, or changes the share of the canary. Returns
@@ -155,11 +159,10 @@ impl Releases {
         Ok(waiting)
     }
 
-    /// Takes from a canary's manifest when it is promoted and when it is rolled back.
+    /// Stores when a canary is promoted and when it is rolled back, as its manifest says; `rules` has the share that it gets.
     pub fn canary_judged(&mut self, version: Version, rules: CanaryRules) {
         if let Some(canary) = self.canary.as_mut().filter(|canary| canary.version == version) {
-            let percent = canary.rules.percent;
-            canary.rules = CanaryRules { percent, ..rules };
+            canary.rules = rules;
         }
     }
 
@@ -206,8 +209,7 @@ impl Releases {
 
     /// Handles a version that cannot serve now. If it is being promoted, it is a canary as before. Returns whether it is.
     pub(super) fn promotion_failed(&mut self, version: Version) -> bool {
-        let is_it = |canary: &Canary| canary.version == version;
-        self.canary.as_deref().is_some_and(is_it) && self.take_back_promotion()
+        self.is_canary(version) && self.take_back_promotion()
     }
 
     /// Ends a promotion before its release serves: the hold that the promotion has ended is in force again. Returns whether

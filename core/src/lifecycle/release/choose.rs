@@ -45,8 +45,8 @@ pub enum NotHeld {
     #[error("there is no such function")]
     NoFunction,
     /// There is no such release.
-    #[error("{0}")]
-    NoRelease(NoRelease),
+    #[error(transparent)]
+    NoRelease(#[from] NoRelease),
     /// It could not be installed, loaded or read.
     #[error("{0}")]
     Failed(String),
@@ -145,9 +145,9 @@ impl Releases {
             ReleaseState::Failed
         } else if trying == Some(version) {
             ReleaseState::Trying
-        } else if self.canary.as_ref().is_some_and(|canary| canary.version == version) {
+        } else if self.is_canary(version) {
             ReleaseState::Canary
-        } else if self.hold.is_some() && matches!(self.file, JudgedContent::Good(file, _) if file == version) {
+        } else if self.hold.is_some() && self.file.version() == Some(version) {
             ReleaseState::Waiting
         } else {
             ReleaseState::Retired

@@ -42,8 +42,8 @@ impl JudgedContent {
 pub enum AfterInstall {
     /// It may serve, and gets all calls.
     Serve,
-    /// It gets this share of the calls in percent: another release serves.
-    Canary(u32),
+    /// It gets its share of the calls: another release serves.
+    Canary,
     /// It waits, and this copy is installed: a hold is in force, or the copy serves while the file is on trial. In that case the file
     /// is installed again after the copy.
     Waits(Version),
@@ -54,8 +54,8 @@ pub enum AfterInstall {
 pub enum Copied {
     /// It may serve, and gets all calls.
     Serves,
-    /// It gets this share of the calls in percent.
-    Canary(u32),
+    /// It gets its share of the calls.
+    Canary,
     /// Nobody wants it any more.
     Unwanted,
 }
@@ -112,8 +112,11 @@ impl Releases {
         }
         // Under a hold only a person gives the file a share of the calls.
         let rules = tried.canary.filter(|_| self.hold.is_none());
-        let share = self.file_is_canary((version, content), rules);
-        share.map_or(AfterInstall::Serve, AfterInstall::Canary)
+        if self.file_is_canary((version, content), rules) {
+            AfterInstall::Canary
+        } else {
+            AfterInstall::Serve
+        }
     }
 
     fn add(&mut self, now_ms: u64, (version, load_key): (Version, Version), source: &str) {
@@ -168,12 +171,8 @@ impl Releases {
 
     fn copy_in_place_of_file(&mut self) -> Option<Version> {
         match self.hold() {
-            Some(Hold {
-                established: false,
-                version,
-                ..
-            }) => {
-                let held = *version;
+            Some(hold) if !hold.established => {
+                let held = hold.version;
                 // The held release has not served yet and may fail, so the release that served last comes before it.
                 self.revive(held).or(Some(held))
             }
@@ -191,12 +190,11 @@ impl Releases {
             && let Some(index) = self.list.iter().position(|release| release.version == asked)
             && let Some(release) = self.list.get(index)
         {
-            let (served, why, error) = (false, None, None);
             let new = Release {
                 version,
-                served,
-                why,
-                error,
+                served: false,
+                why: None,
+                error: None,
                 ..release.clone()
             };
             // The list is ordered by when the file brought each content, so the version comes after the one with its
@@ -210,7 +208,7 @@ impl Releases {
             // While nothing serves, no calls can be shared. The canary is installed again beside the release that then
             // serves.
             if !canary.promoted && self.live {
-                return Copied::Canary(canary.rules.percent);
+                return Copied::Canary;
             }
         }
         let promoted = self.promoted() == Some(version);
@@ -255,7 +253,7 @@ impl Releases {
     #[must_use]
     pub fn is_checked_first(&self, content: Version) -> bool {
         let has_served = |release: &Release| release.served && release.load_key == content;
-        self.live && self.serving.is_some() && !self.list.iter().any(has_served)
+        self.live && !self.list.iter().any(has_served)
     }
 
     /// Returns whether the file is to be installed, because no hold is in force and something else serves.
@@ -348,8 +346,9 @@ impl Releases {
         if self.promotion_failed(version) {
             return self.serving;
         }
-        let hold = self.hold.take_if(|hold| hold.version == version && !hold.established)?;
-        self.give_way(*hold);
+        if !self.gives_way(version) {
+            return None;
+        }
         // The file may have changed during the hold, or a canary may have come back. Then the file is installed after the copy.
         self.first = self.serving.filter(|_| self.wants_file()).map(Box::new);
         self.serving
@@ -362,23 +361,22 @@ impl Releases {
             return false;
         }
         self.is_no_canary(asked);
-        match self.hold.take_if(|hold| hold.version == asked && !hold.established) {
-            Some(hold) => {
-                self.give_way(*hold);
-                true
-            }
-            None => false,
-        }
+        self.gives_way(asked)
     }
 
-    /// Ends a hold whose release cannot serve: what it replaced is in force again.
-    fn give_way(&mut self, hold: Hold) {
+    /// Ends the hold of a release that has not served and cannot serve: what the hold replaced is in force again. Returns whether
+    /// there was such a hold.
+    fn gives_way(&mut self, version: Version) -> bool {
+        let Some(hold) = self.hold.take_if(|hold| hold.awaits(version)) else {
+            return false;
+        };
         self.holds_again(hold.before);
         self.canary = hold.canary;
         // The file may have been edited during the hold, and a canary is the content of the file.
         if let JudgedContent::Good(version, content) = self.file {
             self.canary_follows((version, content));
         }
+        true
     }
 
     /// Puts an earlier hold in force again. Its release serves, and may have become another version meanwhile: by a new secret or
@@ -390,10 +388,8 @@ impl Releases {
         }
     }
 
-    /// Forgets the releases that are no longer on the disk. Returns whether there were any.
-    pub fn keep_only(&mut self, installed: &[Version]) -> bool {
-        let before = self.list.len();
+    /// Forgets the releases that are no longer on the disk.
+    pub fn keep_only(&mut self, installed: &[Version]) {
         self.list.retain(|release| installed.contains(&release.version));
-        self.list.len() < before
     }
 }

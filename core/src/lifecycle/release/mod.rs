@@ -86,6 +86,12 @@ pub struct Hold {
 }
 
 impl Hold {
+    /// Says whether it holds this release, which has not served since.
+    #[must_use]
+    pub fn awaits(&self, version: Version) -> bool {
+        self.version == version && !self.established
+    }
+
     /// Notes that its release has served: what it replaces does not come back.
     fn establish(&mut self) {
         (self.established, self.before, self.canary) = (true, None, None);

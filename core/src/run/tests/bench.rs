@@ -20,6 +20,16 @@ pub(super) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
+impl Now {
+    /// Returns the time that is `pause` later.
+    pub(super) fn after(self, pause: Duration) -> Self {
+        Self {
+            mono: self.mono + pause,
+            unix_ms: self.unix_ms + u64::try_from(pause.as_millis()).unwrap(),
+        }
+    }
+}
+
 pub(super) fn name(text: &str) -> FunctionName {
     FunctionName::new(text).unwrap()
 }

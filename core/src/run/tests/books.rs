@@ -5,7 +5,7 @@ use crate::records::Payload;
 use crate::records::outcome::{Reason, Trigger};
 use crate::run_state::functions::SupervisedFunctions;
 use crate::run_state::invocation::{Invocation, InvocationEnd, InvocationStage, WallTime};
-use crate::run_state::queue::{First, QueueBooks};
+use crate::run_state::queue::QueueBooks;
 use fnd_wire::ids::{FunctionName, InvocationId, WorkerId};
 use std::time::Duration;
 
@@ -173,10 +173,10 @@ fn retries_begin_first_then_the_greater_priority_then_the_older() {
 fn an_unclaimed_one_is_first_only_if_it_may_be_claimed() {
     let mut queue = QueueBooks::default();
     queue.add(&invocation(1, true, InvocationStage::Ready));
-    assert_eq!((queue.first(false), queue.first(true)), (None, Some(First::Unclaimed)));
+    assert_eq!((queue.has_first(false), queue.has_first(true)), (false, true));
+    assert!(queue.is_first_unclaimed());
     queue.add(&ready(2));
-    assert_eq!(queue.first(false), Some(First::Ready));
-    assert_eq!(queue.first(true), Some(First::Unclaimed));
+    assert!(queue.has_first(false) && queue.is_first_unclaimed());
     assert_eq!(queue.take_first(), Some(InvocationId(1)));
     assert_eq!(queue.take_first(), Some(InvocationId(2)));
     assert_eq!(queue.take_first(), None);

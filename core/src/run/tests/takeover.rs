@@ -3,7 +3,7 @@
 use super::bench::*;
 use crate::records::outcome::RunState;
 use crate::records::{Accepted, InvocationRecord, Unfinished};
-use crate::run::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord};
+use crate::run::{Action, Adopted, Event, Exited, Restored, Retry, Rules, ScriptRecord, Times};
 use fnd_wire::frame::{ExitStatus, TermCause};
 use fnd_wire::ids::{Version, WorkerId};
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn an_adoption_record_has_its_fields_beside_each_other() {
     assert_eq!(older.as_object().unwrap().len(), fields.len());
     older.as_object_mut().unwrap().remove("times");
     let older: ScriptRecord<'_> = serde_json::from_value(older).unwrap();
-    assert_eq!((older.run.invocation, older.run.times), (id(1), None));
+    assert_eq!((older.run.invocation, older.run.times), (id(1), Times::default()));
 }
 
 fn adopted(record: ScriptRecord<'static>) -> Adopted {

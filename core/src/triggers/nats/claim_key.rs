@@ -6,7 +6,6 @@
 use crate::records::StreamPlace;
 use fnd_wire::ids::FunctionName;
 use sha2::{Digest as _, Sha256};
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// The beginning of the keys of claims.
@@ -63,13 +62,9 @@ pub fn claim_key(function: &FunctionName, identity: &MessageIdentity<'_>) -> Arc
             add(&place.sequence.to_be_bytes());
         }
     }
-    let mut key = String::with_capacity(CLAIMS.len() + 32);
-    key.push_str(CLAIMS);
     // Half of the digest: 128 bits are never equal by chance.
-    for byte in digest.finalize().iter().take(16) {
-        let _ = write!(key, "{byte:02x}"); // writing to a text cannot fail
-    }
-    key.into()
+    let half: [u8; 16] = digest.finalize()[..16].try_into().unwrap_or_default();
+    format!("{CLAIMS}{:032x}", u128::from_be_bytes(half)).into()
 }
 
 /// Returns the key of a node. The configuration has checked that the name can be a part of a key.
@@ -110,6 +105,14 @@ mod tests {
                 .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
         );
         assert_eq!(node_key("vm1.example.com"), "nodes.vm1.example.com");
+    }
+
+    /// Nodes with another version of fnd look for the claim under the same key.
+    #[test]
+    fn a_key_stays_the_same_from_version_to_version() {
+        let place = place("ORDERS", 1, 291);
+        let key = claim_key(&function("shop/orders"), &MessageIdentity::Place(&place));
+        assert_eq!(&*key, "claims.0044c649d39159a6277b56383eb7da93");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! ```text
 //!  nobody has looked in the ledger, and it was delivered before ───▶ look, then decide again
 //!  in the ledger, without an end ──────────────────────────────────▶ renew
-//!  in the ledger, its end is not acknowledged ─────────────────────▶ go on with its end
+//!  in the ledger, its end is not acknowledged ─────────────────────▶ renew, which goes on with its end
 //!  its claim is not read, and it was delivered before ─────────────▶ read the claim, then decide again
 //!  no claim ───────────────────────────────────────────────────────▶ accept
 //!  the claim says that it has ended ───────────────────────────────▶ acknowledge
@@ -21,6 +21,7 @@ use crate::instant;
 use crate::records::StreamPlace;
 use fnd_manifest::words;
 use fnd_wire::units::print_duration;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Shortest time after which a message that is given back is delivered again. Without one, nodes that cannot take it would
@@ -119,12 +120,13 @@ pub enum OriginalMessage {
 /// The next step for a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryStep {
-    /// Send a sign of life, and remember the address of this delivery for the acknowledgement.
+    /// Remember the address of this delivery for the acknowledgement, and send a sign of life or go on with its end.
     Renew,
-    /// Go on with its end: write the claim, then acknowledge.
-    GoOn,
-    /// Acknowledge it; nothing runs.
-    Acknowledge(NothingRuns),
+    /// Acknowledge it; nothing runs. The work has ended, on this node or on another one.
+    Acknowledge {
+        /// Whether it was the work of another message with the same identity. Else the server has delivered it once more.
+        is_duplicate: bool,
+    },
     /// Give it back: the server delivers it again after this time, to any node.
     GiveBack(Duration),
     /// Look for its row in the ledger of this node and decide again.
@@ -133,21 +135,12 @@ pub enum DeliveryStep {
     ReadClaim,
     /// Read the key of the claim's holder and decide again.
     ReadHolder,
-    /// Look whether the message of the claim is still in its stream, and decide again.
-    ReadOriginal,
+    /// Look whether the message of the claim, with this sequence, is still in this stream, and decide again.
+    ReadOriginal(Arc<str>, u64),
     /// Accept it: its invocation is stored, and claimed when it begins.
     Accept,
     /// Replace the claim of this revision, then accept it with what has gone before.
     TakeOver(Box<Takeover>),
-}
-
-/// Why a delivery is acknowledged although nothing runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NothingRuns {
-    /// The work has ended, on this node or on another one: the server has delivered it once more.
-    Ended,
-    /// The work of another message with the same identity has ended.
-    Duplicate,
 }
 
 /// The claim and the attempts that a node takes over from another node.
@@ -203,14 +196,14 @@ fn is_accepted_unseen(delivery: &Delivery<'_>) -> bool {
 #[must_use]
 pub fn of_row(local: LocalMessage<'_>, place: &StreamPlace, rules: &NatsRules) -> Option<DeliveryStep> {
     let is_same = local.place == place;
+    let acknowledge = DeliveryStep::Acknowledge { is_duplicate: !is_same };
     match local.step {
-        LocalStep::Open if is_same => Some(DeliveryStep::Renew),
-        LocalStep::Ending if is_same => Some(DeliveryStep::GoOn),
+        LocalStep::Open | LocalStep::Ending if is_same => Some(DeliveryStep::Renew),
         // It is in the ledger. Its acknowledgement was lost.
-        LocalStep::Accepted if is_same => Some(acknowledge(is_same)),
+        LocalStep::Accepted if is_same => Some(acknowledge),
         // The first message is not lost while its work goes on here: the duplicate must outlast it.
         LocalStep::Open | LocalStep::Accepted | LocalStep::Ending => Some(give_back(rules.ack_wait)),
-        LocalStep::Closed => Some(acknowledge(is_same)),
+        LocalStep::Closed => Some(acknowledge),
         LocalStep::Superseded => None,
     }
 }
@@ -219,7 +212,7 @@ fn of_claim(delivery: &Delivery<'_>, claim: &ClaimRecord, revision: u64) -> Deli
     let place = delivery.place;
     let is_same = claim.sequence == place.sequence && *claim.stream == *place.stream;
     if claim.is_final() {
-        return acknowledge(is_same);
+        return DeliveryStep::Acknowledge { is_duplicate: !is_same };
     }
     let rest = match (claim.limit, delivery.silence) {
         #[cfg(feature = "simulate")]
@@ -238,7 +231,9 @@ fn of_claim(delivery: &Delivery<'_>, claim: &ClaimRecord, revision: u64) -> Deli
         (Some(rest), _) if is_same => give_back(rest),
         (Some(_), _) => give_back(delivery.rules.ack_wait),
         // The message of the claim goes on with its work when it is delivered again.
-        (None, OriginalMessage::Unread) if !is_same => DeliveryStep::ReadOriginal,
+        (None, OriginalMessage::Unread) if !is_same => {
+            DeliveryStep::ReadOriginal(claim.stream.as_str().into(), claim.sequence)
+        }
         (None, OriginalMessage::There) if !is_same => give_back(delivery.rules.ack_wait),
         (None, _) => DeliveryStep::TakeOver(Box::new(Takeover {
             revision,
@@ -247,14 +242,6 @@ fn of_claim(delivery: &Delivery<'_>, claim: &ClaimRecord, revision: u64) -> Deli
             message: message(claim, delivery.silence),
         })),
     }
-}
-
-fn acknowledge(is_same: bool) -> DeliveryStep {
-    DeliveryStep::Acknowledge(if is_same {
-        NothingRuns::Ended
-    } else {
-        NothingRuns::Duplicate
-    })
 }
 
 fn give_back(rest: Duration) -> DeliveryStep {

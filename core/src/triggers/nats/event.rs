@@ -213,9 +213,7 @@ mod tests {
             sequence: 1,
         };
         let message = NatsMessage {
-            subject: "fnd.events.order.created",
             place: &place,
-            stored_ms: 0,
             headers,
             payload: data.as_bytes(),
         };

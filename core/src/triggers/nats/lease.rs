@@ -211,21 +211,21 @@ impl NodeLease {
         self.leases.keys().next().copied()
     }
 
-    /// Returns the deadline of each worker as the spawner is to know it, as the time from `now`: that of its attempt that ends
-    /// first. Other calls in the worker end with it: nothing else would keep two nodes apart. Without those of [`Self::is_fenced`].
+    /// Returns the deadline of each worker as the spawner is to know it, a time of the monotonic clock that may be over: that of its
+    /// attempt that ends first. Other calls in the worker end with it: nothing else would keep two nodes apart.
+    /// Without those of [`Self::is_fenced`].
     #[must_use]
-    pub fn deadlines(&self, now: Duration) -> BTreeMap<WorkerId, Duration> {
+    pub fn deadlines(&self) -> BTreeMap<WorkerId, Duration> {
         let mut deadlines = BTreeMap::new();
         for (worker, end) in self.ends() {
-            let rest = end.saturating_sub(now);
-            let known = deadlines.entry(worker).or_insert(rest);
-            *known = rest.min(*known);
+            let known = deadlines.entry(worker).or_insert(end);
+            *known = end.min(*known);
         }
         deadlines.retain(|worker, _| !self.is_fenced(*worker));
         deadlines
     }
 
-    /// Returns the deadline of one worker, as [`Self::deadlines`] does, by the clock.
+    /// Returns the deadline of one worker, as [`Self::deadlines`] does.
     #[must_use]
     pub fn end_of_worker(&self, worker: WorkerId) -> Option<Duration> {
         let ends = self.ends().filter(|(its, _)| *its == worker);

@@ -5,7 +5,6 @@
 //! - anything else is data. Without `Content-Type` it is JSON if it parses, else text, else bytes.
 
 use super::claim_key::MessageIdentity;
-use crate::instant;
 use crate::json::is_json;
 use crate::places::conditions::{RequestValues, Test};
 use crate::records::cause::{DEPTH_MAX, depth_of};
@@ -20,8 +19,6 @@ const MESSAGE_ID: &str = "nats-msg-id";
 pub const UNREADABLE: &str = "Fnd-Unreadable";
 /// The media type of events, which `+json` and other formats follow.
 const CLOUD_EVENTS: &str = "application/cloudevents";
-/// The beginning of the type of a message that is no CloudEvent.
-const TYPE: &str = "nats.";
 
 /// Most bytes of the headers: they are kept with the run, beside its data.
 pub const HEADERS_MAX: usize = 64 << 10;
@@ -29,12 +26,8 @@ pub const HEADERS_MAX: usize = 64 << 10;
 /// A message as the server has delivered it.
 #[derive(Debug, Clone, Copy)]
 pub struct NatsMessage<'a> {
-    /// The subject, without wildcards.
-    pub subject: &'a str,
     /// Its place in the stream.
     pub place: &'a StreamPlace,
-    /// When the stream stored it, Unix milliseconds.
-    pub stored_ms: u64,
     /// The headers, in order. Upper and lower case of their names are as the sender wrote them.
     pub headers: &'a [(String, String)],
     /// The payload as it was sent, not decoded.
@@ -50,12 +43,6 @@ pub struct ReadMessage {
     pub content: EventContent,
     /// Media type of the data; absent without data.
     pub content_type: Option<String>,
-    /// `event-id`: that of the event, else `Nats-Msg-Id`, else `STREAM.SEQUENCE`.
-    pub id: String,
-    /// `event-type`: that of the event, else `nats.SUBJECT`.
-    pub kind: String,
-    /// `event-time`: when the stream stored the message, RFC 3339.
-    pub time: String,
     /// The rules of its subscription; absent unless the function gets the message by `[[event]]`.
     pub subscribed: Option<SubscribedEvent>,
 }
@@ -140,24 +127,10 @@ pub fn read(message: &NatsMessage<'_>, max: u64) -> Result<ReadMessage, BadMessa
         EventContent::Part(_) => stated.or_else(|| Some("application/json".to_owned())),
         EventContent::Body => stated.or_else(|| Some(guessed(message.payload).to_owned())),
     };
-    let (id, kind) = match &attributes {
-        Some(attributes) => (attributes.id.clone(), attributes.kind.clone()),
-        None => {
-            let id = message.message_id().map(str::to_owned);
-            let StreamPlace { stream, sequence, .. } = message.place;
-            (
-                id.unwrap_or_else(|| format!("{stream}.{sequence}")),
-                format!("{TYPE}{}", message.subject),
-            )
-        }
-    };
     Ok(ReadMessage {
         event: attributes,
         content,
         content_type,
-        id,
-        kind,
-        time: instant::text(message.stored_ms),
         subscribed: None,
     })
 }
@@ -169,11 +142,8 @@ fn cloud_event(message: &NatsMessage<'_>) -> Result<Option<CloudEvent>, BadMessa
         .iter()
         .map(|(name, _)| name.to_ascii_lowercase())
         .collect();
-    let is_structured = message.header("content-type").is_some_and(|stated| {
-        stated
-            .get(..CLOUD_EVENTS.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(CLOUD_EVENTS))
-    });
+    let stated = message.header("content-type");
+    let is_structured = stated.is_some_and(|stated| begins_with(stated, CLOUD_EVENTS));
     let is_binary = names.iter().any(|name| name.starts_with("ce-"));
     if !is_structured && !is_binary {
         return Ok(None);
@@ -199,6 +169,13 @@ fn cloud_event(message: &NatsMessage<'_>) -> Result<Option<CloudEvent>, BadMessa
         Events::One(event) => Ok(Some(*event)),
         Events::Batch(_) => Err(BadMessage::Batch),
     }
+}
+
+/// Says whether a text begins with another one; upper and lower case are the same.
+#[must_use]
+pub fn begins_with(text: &str, start: &str) -> bool {
+    text.get(..start.len())
+        .is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
 /// Returns the media type of data of which nothing is stated.

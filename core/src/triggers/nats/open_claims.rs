@@ -15,14 +15,11 @@ use std::time::Duration;
 /// An answer to a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimAnswer {
-    /// The register has the claim.
-    Registered,
-    /// The register has not taken it, or nobody knows whether it has: it is claimed again after this pause.
-    PutOff(Duration),
-    /// The claim is on the disk of this node.
-    Stored,
-    /// The ledger has not stored it.
-    NotStored,
+    /// Whether the register has the claim. If it has not, or if nobody knows whether it has, the attempt is claimed again after this
+    /// pause.
+    Register(Result<(), Duration>),
+    /// Whether the claim is on the disk of this node.
+    Ledger(bool),
 }
 
 /// The outcome of a claim.
@@ -75,15 +72,15 @@ impl OpenClaims {
     pub fn answered(&mut self, id: InvocationId, answer: ClaimAnswer) -> Option<ClaimOutcome> {
         let answers = self.0.get_mut(&id)?;
         match answer {
-            ClaimAnswer::Registered => answers.register = Some(Ok(())),
-            ClaimAnswer::PutOff(pause) => answers.register = Some(Err(pause)),
-            ClaimAnswer::Stored => answers.is_stored = Some(true),
-            ClaimAnswer::NotStored => answers.is_stored = Some(false),
+            ClaimAnswer::Register(result) => answers.register = Some(result),
+            ClaimAnswer::Ledger(is_stored) => answers.is_stored = Some(is_stored),
         }
         let outcome = answers.outcome();
         #[cfg(feature = "simulate")]
         let outcome = match answer {
-            ClaimAnswer::Registered | ClaimAnswer::Stored if crate::mutants::Mutant::BeginsAtFirstAnswer.is_on() => {
+            ClaimAnswer::Register(Ok(())) | ClaimAnswer::Ledger(true)
+                if crate::mutants::Mutant::BeginsAtFirstAnswer.is_on() =>
+            {
                 Some(ClaimOutcome::Begins)
             }
             _ => outcome,
@@ -104,12 +101,12 @@ mod tests {
 
     #[test]
     fn a_claim_has_one_outcome_with_the_second_answer_in_any_order() {
-        use ClaimAnswer::{NotStored, PutOff, Registered, Stored};
+        use ClaimAnswer::{Ledger, Register};
         for (register, ledger, expected) in [
-            (Registered, Stored, ClaimOutcome::Begins),
-            (Registered, NotStored, ClaimOutcome::Failed),
-            (PutOff(PAUSE), Stored, ClaimOutcome::PutOff(PAUSE)),
-            (PutOff(PAUSE), NotStored, ClaimOutcome::PutOff(PAUSE)),
+            (Register(Ok(())), Ledger(true), ClaimOutcome::Begins),
+            (Register(Ok(())), Ledger(false), ClaimOutcome::Failed),
+            (Register(Err(PAUSE)), Ledger(true), ClaimOutcome::PutOff(PAUSE)),
+            (Register(Err(PAUSE)), Ledger(false), ClaimOutcome::PutOff(PAUSE)),
         ] {
             for [first, second] in [[register, ledger], [ledger, register]] {
                 let mut claims = OpenClaims::default();
@@ -126,22 +123,22 @@ mod tests {
     #[test]
     fn an_answer_counts_for_its_own_claim_and_once() {
         let mut claims = OpenClaims::default();
-        assert_eq!(claims.answered(ID, ClaimAnswer::Stored), None, "nobody has asked");
+        assert_eq!(claims.answered(ID, ClaimAnswer::Ledger(true)), None, "nobody has asked");
         claims.asks(ID);
         claims.asks(InvocationId(2));
-        assert_eq!(claims.answered(ID, ClaimAnswer::Stored), None);
-        assert_eq!(claims.answered(InvocationId(2), ClaimAnswer::Registered), None);
+        assert_eq!(claims.answered(ID, ClaimAnswer::Ledger(true)), None);
+        assert_eq!(claims.answered(InvocationId(2), ClaimAnswer::Register(Ok(()))), None);
         assert_eq!(
-            claims.answered(ID, ClaimAnswer::Stored),
+            claims.answered(ID, ClaimAnswer::Ledger(true)),
             None,
             "the same answer is no second one"
         );
         // The next claim of the invocation needs both answers anew.
         assert_eq!(
-            claims.answered(ID, ClaimAnswer::PutOff(PAUSE)),
+            claims.answered(ID, ClaimAnswer::Register(Err(PAUSE))),
             Some(ClaimOutcome::PutOff(PAUSE))
         );
         claims.asks(ID);
-        assert_eq!(claims.answered(ID, ClaimAnswer::Registered), None);
+        assert_eq!(claims.answered(ID, ClaimAnswer::Register(Ok(()))), None);
     }
 }

@@ -218,8 +218,8 @@ impl World {
     fn tell_spawner(&mut self, node: usize) {
         let (now, time) = (self.own(node), self.time);
         let node = &mut self.nodes[node];
-        if let (Some(_), Some(rest)) = (node.ends_at, node.lease.deadlines(now).get(&WORKER)) {
-            node.ends_at = Some(time + *rest + SPAWNER_WAITS + GRACE);
+        if let (Some(_), Some(end)) = (node.ends_at, node.lease.deadlines().get(&WORKER)) {
+            node.ends_at = Some(time + end.saturating_sub(now) + SPAWNER_WAITS + GRACE);
         }
     }
 

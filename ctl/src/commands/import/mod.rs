@@ -38,140 +38,108 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum ImportKind {
     /// The lines of a crontab: a function for each.
-    Crontab(CrontabArgs),
+    #[command(after_help = "Examples:\n  \
+        fndctl import crontab /etc/cron.d/shop --out /etc/fnd/functions\n  \
+        fndctl import crontab -u ada                  what would become of Ada's lines\n  \
+        crontab -l >mine; fndctl import crontab mine")]
+    Crontab {
+        /// The crontab. In `/etc/crontab` and files of a directory `cron.d`, each line names a user.
+        #[arg(required_unless_present = "user_of", conflicts_with = "user_of", value_hint = clap::ValueHint::FilePath)]
+        file: Option<PathBuf>,
+
+        /// Read the crontab of this user (`crontab -l -u USER`).
+        #[arg(short = 'u', id = "user_of", value_name = "USER")]
+        user_of: Option<String>,
+
+        /// Each line names a user, wherever the file is.
+        #[arg(long)]
+        user_column: bool,
+
+        /// Leave scripts where they are, and start them there; without it, they are copied.
+        #[arg(long)]
+        link: bool,
+    },
     /// Services and timers of systemd.
-    Systemd(SystemdArgs),
+    #[command(after_help = "Examples:\n  \
+        fndctl import systemd backup.timer                        the timer and its service\n  \
+        fndctl import systemd ./web.service --out /etc/fnd/functions")]
+    Systemd {
+        /// Timers and services: paths of files, or names of units, with their drop-ins.
+        #[arg(required = true, value_name = "UNIT")]
+        units: Vec<String>,
+
+        /// Leave scripts where they are, and start them there; without it, they are copied.
+        #[arg(long)]
+        link: bool,
+    },
     /// Apps of pm2: an ecosystem file.
-    Pm2(Pm2Args),
+    #[command(
+        after_help = "A file that ends with `.js`, `.cjs` or `.mjs` is a program: node runs it, as you.\n\nExamples:\n  \
+        fndctl import pm2 ecosystem.config.js --env production\n  \
+        fndctl import pm2 ecosystem.json --out /etc/fnd/functions"
+    )]
+    Pm2 {
+        /// The ecosystem file: `ecosystem.config.js`, or the same in JSON or YAML.
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+
+        /// Take `env_NAME` over, too, as `pm2 start --env NAME` does.
+        #[arg(long, value_name = "NAME")]
+        env: Option<String>,
+    },
     /// Programs of supervisord.
-    Supervisord(SupervisordArgs),
+    #[command(after_help = "Example:\n  \
+        fndctl import supervisord /etc/supervisor/conf.d/web.conf")]
+    Supervisord {
+        /// `supervisord.conf`, or a file of its `conf.d`.
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+
+        /// Leave scripts where they are, and start them there; without it, they are copied.
+        #[arg(long)]
+        link: bool,
+    },
     /// A DAG of dagu whose steps are one chain.
-    Dagu(DaguArgs),
+    #[command(after_help = "Example:\n  fndctl import dagu nightly.yaml")]
+    Dagu {
+        /// The file of a DAG.
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+    },
     /// Services of a compose file that run a program of the machine.
-    Compose(ComposeArgs),
+    #[command(after_help = "Example:\n  fndctl import compose compose.yaml")]
+    Compose {
+        /// The compose file.
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+    },
     /// Functions of an AWS SAM template whose runtime is `provided`: programs with a `bootstrap`.
-    Sam(SamArgs),
+    #[command(after_help = "Examples:\n  \
+        fndctl import sam .aws-sam/build/template.yaml            after `sam build`\n  \
+        fndctl import sam template.yaml --parameter Stage=live --out /etc/fnd/functions")]
+    Sam {
+        /// The template.
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
+
+        /// The value of a parameter, in place of its default; also of `AWS::Region` or `AWS::StackName`. One with `NoEcho` needs no
+        /// value: it becomes a secret.
+        #[arg(long = "parameter", value_name = "NAME=VALUE")]
+        parameters: Vec<String>,
+    },
     /// Hooks of webhook (github.com/adnanh/webhook).
-    Webhook(WebhookArgs),
-}
+    #[command(after_help = "Examples:\n  \
+        fndctl import webhook hooks.json\n  \
+        fndctl import webhook hooks.yaml --out /etc/fnd/functions")]
+    Webhook {
+        /// The file of hooks, in JSON or YAML.
+        #[arg(value_hint = clap::ValueHint::FilePath)]
+        file: PathBuf,
 
-/// Options of `import crontab`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    fndctl import crontab /etc/cron.d/shop --out /etc/fnd/functions\n  \
-    fndctl import crontab -u ada                  what would become of Ada's lines\n  \
-    crontab -l >mine; fndctl import crontab mine")]
-struct CrontabArgs {
-    /// The crontab. In `/etc/crontab` and files of a directory `cron.d`, each line names a user.
-    #[arg(required_unless_present = "user_of", conflicts_with = "user_of", value_hint = clap::ValueHint::FilePath)]
-    file: Option<PathBuf>,
-
-    /// Read the crontab of this user (`crontab -l -u USER`).
-    #[arg(short = 'u', id = "user_of", value_name = "USER")]
-    user_of: Option<String>,
-
-    /// Each line names a user, wherever the file is.
-    #[arg(long)]
-    user_column: bool,
-
-    /// Leave scripts where they are, and start them there; without it, they are copied.
-    #[arg(long)]
-    link: bool,
-}
-
-/// Options of `import systemd`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    fndctl import systemd backup.timer                        the timer and its service\n  \
-    fndctl import systemd ./web.service --out /etc/fnd/functions")]
-struct SystemdArgs {
-    /// Timers and services: paths of files, or names of units, with their drop-ins.
-    #[arg(required = true, value_name = "UNIT")]
-    units: Vec<String>,
-
-    /// Leave scripts where they are, and start them there; without it, they are copied.
-    #[arg(long)]
-    link: bool,
-}
-
-/// Options of `import pm2`.
-#[derive(Debug, clap::Args)]
-#[command(
-    after_help = "A file that ends with `.js`, `.cjs` or `.mjs` is a program: node runs it, as you.\n\nExamples:\n  \
-    fndctl import pm2 ecosystem.config.js --env production\n  \
-    fndctl import pm2 ecosystem.json --out /etc/fnd/functions"
-)]
-struct Pm2Args {
-    /// The ecosystem file: `ecosystem.config.js`, or the same in JSON or YAML.
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-
-    /// Take `env_NAME` over, too, as `pm2 start --env NAME` does.
-    #[arg(long, value_name = "NAME")]
-    env: Option<String>,
-}
-
-/// Options of `import supervisord`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  \
-    fndctl import supervisord /etc/supervisor/conf.d/web.conf")]
-struct SupervisordArgs {
-    /// `supervisord.conf`, or a file of its `conf.d`.
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-
-    /// Leave scripts where they are, and start them there; without it, they are copied.
-    #[arg(long)]
-    link: bool,
-}
-
-/// Options of `import dagu`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  fndctl import dagu nightly.yaml")]
-struct DaguArgs {
-    /// The file of a DAG.
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-}
-
-/// Options of `import webhook`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    fndctl import webhook hooks.json\n  \
-    fndctl import webhook hooks.yaml --out /etc/fnd/functions")]
-struct WebhookArgs {
-    /// The file of hooks, in JSON or YAML.
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-
-    /// Leave scripts where they are, and start them there; without it, they are copied.
-    #[arg(long)]
-    link: bool,
-}
-
-/// Options of `import compose`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  fndctl import compose compose.yaml")]
-struct ComposeArgs {
-    /// The compose file.
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-}
-
-/// Options of `import sam`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  \
-    fndctl import sam .aws-sam/build/template.yaml            after `sam build`\n  \
-    fndctl import sam template.yaml --parameter Stage=live --out /etc/fnd/functions")]
-struct SamArgs {
-    /// The template.
-    #[arg(value_hint = clap::ValueHint::FilePath)]
-    file: PathBuf,
-
-    /// The value of a parameter, in place of its default; also of `AWS::Region` or `AWS::StackName`. One with `NoEcho` needs no
-    /// value: it becomes a secret.
-    #[arg(long = "parameter", value_name = "NAME=VALUE")]
-    parameters: Vec<String>,
+        /// Leave scripts where they are, and start them there; without it, they are copied.
+        #[arg(long)]
+        link: bool,
+    },
 }
 
 /// Where to write.
@@ -214,22 +182,27 @@ impl ImportTarget {
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Exit, CommandFailure> {
     let users = args.target.users(context);
     let imported = match &args.kind {
-        Some(ImportKind::Crontab(args)) => {
+        Some(ImportKind::Crontab {
+            file,
+            user_of,
+            user_column,
+            link,
+        }) => {
             let options = crontab::CrontabOptions {
-                file: args.file.clone(),
-                user_of: args.user_of.clone(),
-                user_column: args.user_column,
-                link: args.link,
+                file: file.clone(),
+                user_of: user_of.clone(),
+                user_column: *user_column,
+                link: *link,
             };
             crontab::import(&options, users)?
         }
-        Some(ImportKind::Systemd(args)) => systemd::import(&args.units, args.link, users)?,
-        Some(ImportKind::Pm2(args)) => pm2::import(&args.file, args.env.as_deref(), users)?,
-        Some(ImportKind::Supervisord(args)) => supervisord::import(&args.file, args.link, users)?,
-        Some(ImportKind::Dagu(args)) => dagu::import(&args.file)?,
-        Some(ImportKind::Compose(args)) => compose::import(&args.file, users)?,
-        Some(ImportKind::Sam(args)) => sam::import(&args.file, &args.parameters)?,
-        Some(ImportKind::Webhook(args)) => webhook::import(&args.file, args.link)?,
+        Some(ImportKind::Systemd { units, link }) => systemd::import(units, *link, users)?,
+        Some(ImportKind::Pm2 { file, env }) => pm2::import(file, env.as_deref(), users)?,
+        Some(ImportKind::Supervisord { file, link }) => supervisord::import(file, *link, users)?,
+        Some(ImportKind::Dagu { file }) => dagu::import(file)?,
+        Some(ImportKind::Compose { file }) => compose::import(file, users)?,
+        Some(ImportKind::Sam { file, parameters }) => sam::import(file, parameters)?,
+        Some(ImportKind::Webhook { file, link }) => webhook::import(file, *link)?,
         None if args.files.is_empty() => {
             let help = "name a file: `fndctl import function.yaml`";
             return Err(CommandFailure::usage("there is nothing to import").help(help));

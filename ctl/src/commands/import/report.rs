@@ -48,7 +48,7 @@ pub(super) fn print(
     }
     if out.is_quiet() {
         out.diagnostics(problems)?;
-        return functions.iter().try_for_each(|name| out.line(name));
+        return out.lines(&functions);
     }
     out.table(&table(&imported.report.rows))?;
     out.diagnostics(problems)?;

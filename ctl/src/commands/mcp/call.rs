@@ -4,6 +4,7 @@
 use super::session::McpSession;
 use super::{progress, result};
 use crate::client::{Client, request};
+use crate::common::answers::read;
 use crate::common::payload::JSON;
 use crate::common::results::queued;
 use crate::context::{function_path, invocation_path};
@@ -72,7 +73,7 @@ async fn end(client: &Client, id: &str) -> Result<InvocationView, CommandFailure
     let path = format!("{}?wait=1h", invocation_path(id));
     let mut connections = 0;
     loop {
-        match client.get(&path).await {
+        match client.get(&path).await.map_err(CommandFailure::from) {
             Ok(reply) => {
                 let view: InvocationView = parse(&reply.body)?;
                 if view.state.is_final() {
@@ -100,9 +101,12 @@ async fn cancel(client: &Client, id: &str) -> Result<InvocationView, CommandFail
         let message = "the call was cancelled, and so was its run";
         return Err(CommandFailure::failed(message));
     };
-    let reply = client.get(&path).await?;
-    let view: InvocationView = parse(&reply.body)?;
-    if view.state.is_final() { Ok(view) } else { Err(failure) }
+    let view: InvocationView = read(client, &path).await?;
+    if view.state.is_final() {
+        Ok(view)
+    } else {
+        Err(failure.into())
+    }
 }
 
 /// Returns what the client gets of a run that has ended.

@@ -3,9 +3,9 @@
 use super::arguments::{self, HistoryArguments, LogsArguments, RUNS_MAX, StatusArguments};
 use super::result::LONGEST;
 use super::session::McpSession;
+use crate::common::answers::read;
 use crate::context::{Parameters, function_path, invocation_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::output::parse;
 use fnd_core::api::{FunctionStatus, InvocationList, InvocationView, LastEnd, LogList, NodeStatus};
 use fnd_wire::ids::InvocationId;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
@@ -24,7 +24,7 @@ const PROBLEMS_MAX: usize = 20;
 /// `fnd_status`: the node and its functions, those first that do not work.
 pub(super) async fn status(session: &McpSession, given: JsonObject) -> Result<CallToolResult, CommandFailure> {
     let StatusArguments {} = arguments::read(arguments::STATUS, given)?;
-    let mut node: NodeStatus = parse(&session.client.get("/v1/status").await?.body)?;
+    let mut node: NodeStatus = read(&session.client, "/v1/status").await?;
     node.functions
         .retain(|function| session.allows(function.function.as_str()));
     // The sort is stable, so that the names stay in their order.
@@ -71,8 +71,8 @@ pub(super) async fn history(session: &McpSession, given: JsonObject) -> Result<C
         parameters.add("state", wanted.state.map(|state| state.as_str()));
         parameters.add("limit", Some(&page.to_string()));
         parameters.add("after", after.as_deref());
-        let reply = session.client.get(&format!("/v1/invocations{}", parameters.0)).await?;
-        let list: InvocationList = parse(&reply.body)?;
+        let path = format!("/v1/invocations{}", parameters.0);
+        let list: InvocationList = read(&session.client, &path).await?;
         let shown = list.invocations.into_iter();
         runs.extend(shown.filter(|run| session.allows(run.function.as_str())));
         after = list.next;
@@ -95,9 +95,9 @@ pub(super) async fn logs(session: &McpSession, given: JsonObject) -> Result<Call
         return Err(CommandFailure::usage(message));
     };
     let path = invocation_path(&id.to_string());
-    let run: InvocationView = parse(&session.client.get(&path).await?.body)?;
+    let run: InvocationView = read(&session.client, &path).await?;
     permit(session, run.function.as_str())?;
-    let list: LogList = parse(&session.client.get(&format!("{path}/logs")).await?.body)?;
+    let list: LogList = read(&session.client, &format!("{path}/logs")).await?;
     let text = newest(
         list.lines
             .iter()

@@ -14,52 +14,39 @@ pub(super) const LONGEST: usize = 64 << 10;
 /// Room for the note.
 const NOTE: usize = 256;
 
-/// A result of a function.
-struct FunctionResult<'a> {
-    id: &'a str,
-    media_type: &'a str,
-    body: &'a [u8],
-}
-
 /// Returns the result of a run that succeeded. A function that answers with an error status says by it that it has failed.
 pub(super) fn of_reply(id: &str, reply: &Reply) -> CallToolResult {
     let header = |name| reply.headers.get(name).and_then(|value| value.to_str().ok());
-    let result = FunctionResult {
-        id,
-        media_type: header("content-type").unwrap_or("an unknown type"),
-        body: &reply.body,
-    };
+    let media_type = header("content-type").unwrap_or("an unknown type");
     let status = header("fnd-status").and_then(|status| status.parse::<u16>().ok());
     match status.filter(|status| *status >= 400) {
         Some(status) => error(&format!(
             "the function answered with status {status}:\n{}",
-            result.text()
+            text_of(id, media_type, &reply.body)
         )),
-        None => result.success(),
+        None => success(id, media_type, &reply.body),
     }
 }
 
-impl FunctionResult<'_> {
-    fn success(&self) -> CallToolResult {
-        let mut success = CallToolResult::success(vec![ContentBlock::text(self.text())]);
-        // A cut document is no document.
-        if self.body.len() <= LONGEST {
-            let value = serde_json::from_slice::<Value>(self.body).ok();
-            success.structured_content = value.filter(Value::is_object);
-        }
-        success
+fn success(id: &str, media_type: &str, body: &[u8]) -> CallToolResult {
+    let mut success = CallToolResult::success(vec![ContentBlock::text(text_of(id, media_type, body))]);
+    // A cut document is no document.
+    if body.len() <= LONGEST {
+        let value = serde_json::from_slice::<Value>(body).ok();
+        success.structured_content = value.filter(Value::is_object);
     }
+    success
+}
 
-    fn text(&self) -> String {
-        let Self { id, media_type, body } = self;
-        match std::str::from_utf8(body) {
-            Ok("") => "the run succeeded, without a result".to_owned(),
-            Ok(text) => cut(text, &format!("; `fndctl result {id}` prints all of them")),
-            Err(_) => format!(
-                "the result is no text, but {} bytes of {media_type}: `fndctl result {id} >FILE` saves them",
-                body.len()
-            ),
-        }
+/// Returns the result of a function for an agent.
+fn text_of(id: &str, media_type: &str, body: &[u8]) -> String {
+    match std::str::from_utf8(body) {
+        Ok("") => "the run succeeded, without a result".to_owned(),
+        Ok(text) => cut(text, &format!("; `fndctl result {id}` prints all of them")),
+        Err(_) => format!(
+            "the result is no text, but {} bytes of {media_type}: `fndctl result {id} >FILE` saves them",
+            body.len()
+        ),
     }
 }
 
@@ -112,19 +99,14 @@ fn error(text: &str) -> CallToolResult {
 
 #[cfg(test)]
 mod tests {
-    use super::{FunctionResult, LONGEST, of_failure, refused};
+    use super::{LONGEST, of_failure, refused, success};
     use crate::exit::{CommandFailure, Exit};
     use fnd_core::api::InvocationView;
     use rmcp::model::CallToolResult;
     use serde_json::json;
 
     fn of(body: &[u8]) -> CallToolResult {
-        let result = FunctionResult {
-            id: "ID",
-            media_type: "image/png",
-            body,
-        };
-        result.success()
+        success("ID", "image/png", body)
     }
 
     fn text(result: &CallToolResult) -> &str {

@@ -2,9 +2,9 @@
 
 use super::arguments::{self, HISTORY, LOGS, STATUS};
 use super::session::McpSession;
+use crate::common::answers;
 use crate::context::function_path;
 use crate::exit::{CommandFailure, Exit};
-use crate::output::parse;
 use fnd_wire::ids::FunctionName;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde::Deserialize;
@@ -49,7 +49,7 @@ pub(super) struct ToolFunction {
 /// # Errors
 /// The daemon refuses the request, or it cannot be reached.
 pub(super) async fn read(session: &McpSession) -> Result<ToolCatalog, CommandFailure> {
-    let list: ToolCandidates = parse(&session.client.get("/v1/functions").await?.body)?;
+    let list: ToolCandidates = answers::read(&session.client, "/v1/functions").await?;
     let mut catalog = ToolCatalog {
         tools: vec![status(), history(), logs()],
         left_out: Vec::new(),
@@ -84,7 +84,7 @@ pub(super) async fn find(
 }
 
 async fn describe(session: &McpSession, function: &str) -> Result<ToolFunction, CommandFailure> {
-    parse(&session.client.get(&function_path(function)?).await?.body)
+    answers::read(&session.client, &function_path(function)?).await
 }
 
 impl ToolFunction {

@@ -141,11 +141,11 @@ fn report(
     });
     context.made(&document, |out| {
         if out.format == Format::Name {
-            return files.iter().try_for_each(|file| out.line(file));
+            return out.lines(&files);
         }
         out.line(&format!("wrote {}", files.join(" and ")))?;
         out.line("next:")?;
-        next.iter().try_for_each(|line| out.line(&format!("  {line}")))
+        out.lines(next.iter().map(|line| format!("  {line}")))
     })
 }
 

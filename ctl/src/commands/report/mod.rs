@@ -74,8 +74,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         return Ok(Exit::Fine);
     }
     context.made(&report, |out| {
-        let lines = page::lines(&report, out.columns(), |text| out.instant(text));
-        lines.iter().try_for_each(|line| out.line(line))
+        out.lines(page::lines(&report, out.columns(), |text| out.instant(text)))
     })
 }
 

@@ -3,13 +3,11 @@
 use super::summary::{FunctionSummary, Report, RunGroup};
 use crate::common::tables::{bad_if, table, toned};
 use crate::output::{TextTable, Tone, escape, wrap};
-use crate::text::{duration, size};
+use crate::text::{duration, end_of, size};
 use fnd_wire::units::counted;
 
 /// Rows of each part; `-o json` has all.
 const ROWS: usize = 15;
-/// Characters of an id that are enough to name a run.
-const ID: usize = 8;
 
 /// Returns the lines for a terminal of some columns. `instant` prints an instant.
 pub(super) fn lines(report: &Report, columns: Option<u16>, instant: impl Fn(&str) -> String) -> Vec<String> {
@@ -75,12 +73,11 @@ fn groups(groups: &[RunGroup]) -> TextTable {
     let heads = ["FUNCTION", "REASON", "TIMES", "NEWEST"];
     let tone = |_: &RunGroup| Tone::Bad;
     toned(heads, groups, tone, |group| {
-        let id = group.id.get(group.id.len().saturating_sub(ID)..).unwrap_or_default();
         [
             group.function.clone(),
             group.reason.clone(),
             group.count.to_string(),
-            id.to_owned(),
+            end_of(&group.id).to_owned(),
         ]
     })
 }

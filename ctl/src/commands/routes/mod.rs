@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     let reply = context.client.get("/v1/routes").await?;
     context.out.answer(&reply.body, |list: &RouteList, out| {
         if out.format == Format::Name {
-            return functions(list).into_iter().try_for_each(|name| out.line(name));
+            return out.lines(functions(list));
         }
         if list.routes.is_empty() && list.events.is_none() {
             out.line("no function has a route; `fndctl explain http` shows how to write one")?;

@@ -25,7 +25,7 @@ use crate::common::results::follow;
 use crate::common::waiting::reporting;
 use crate::context::{Context, function_path};
 use crate::exit::{CommandFailure, Exit};
-use crate::text::span;
+use crate::text::optional_span;
 use fnd_core::api::{LAYERS, NodeStatus};
 use fnd_core::run::FunctionState;
 use fnd_manifest::diagnostic::Colour;
@@ -136,8 +136,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
 }
 
 fn wanted(context: &Context, args: &Args, subject: &RunSubject) -> Result<RunNeeds, CommandFailure> {
-    let timeout = args.timeout.as_deref().map(|timeout| span("--timeout", timeout));
-    let timeout = timeout.transpose()?.map(print_duration);
+    let timeout = optional_span("--timeout", args.timeout.as_deref())?.map(print_duration);
     let variable = |text: &String| match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err(CommandFailure::usage(format!("`-e {text}`: expected NAME=VALUE"))),

@@ -1,11 +1,9 @@
 //! `fndctl secret keygen` and `fndctl secret encrypt`: secrets that lie beside functions, in git. The program `fnd` makes the
 //! key and encrypts, since it has the library that decrypts.
 
-use crate::common::write;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
-use crate::secrets::key_of;
-use crate::secrets::values;
+use crate::secrets::{key_of, values, write};
 use fnd_wire::decrypt::Encrypted;
 use fnd_wire::form::{Bytes, Wire as _};
 use fnd_wire::trust::is_secret;

@@ -10,7 +10,7 @@ mod view;
 use crate::context::Context;
 use crate::exit::{CommandFailure, Exit};
 use crate::output::{Format, Screen};
-use crate::text::span;
+use crate::text::optional_span;
 use fnd_core::api::UsageList;
 use rates::{RatesOrder, UsageRates};
 use std::time::Duration;
@@ -51,11 +51,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// # Errors
 /// The daemon does not answer at the beginning, or the terminal cannot be used.
 pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFailure> {
-    let interval = args
-        .interval
-        .as_deref()
-        .map(|interval| span("--interval", interval))
-        .transpose()?;
+    let interval = optional_span("--interval", args.interval.as_deref())?;
     let before = read(context).await?;
     // A pipe and a document get one reading, so that a program can read them to their end.
     let live = !args.batch && context.out.is_terminal() && matches!(context.out.format, Format::Table | Format::Wide);

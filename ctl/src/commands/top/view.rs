@@ -2,10 +2,9 @@
 
 use super::rates::{FunctionRate, RatesOrder, UsageRates};
 use crate::common::answers::or_dash;
-use crate::common::tables::toned;
-use crate::output::{KeyPress, LineStyle, ScreenLine, TextTable, Tone, escape};
+use crate::common::tables::{tone_of_state, toned};
+use crate::output::{KeyPress, LineStyle, ScreenLine, TextTable, escape};
 use crate::text::size;
-use fnd_core::run::FunctionState;
 use fnd_wire::units::counted;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -205,12 +204,7 @@ pub(super) fn table(rates: &UsageRates) -> TextTable {
         "QUEUED",
         "RUNS/S",
     ];
-    let tone = |rate: &FunctionRate| match rate.state {
-        FunctionState::Invalid | FunctionState::CrashLooping => Tone::Bad,
-        FunctionState::Disabled => Tone::Dim,
-        FunctionState::Building | FunctionState::Ready | FunctionState::Running => Tone::Plain,
-    };
-    toned(heads, &rates.functions, tone, cells)
+    toned(heads, &rates.functions, |rate| tone_of_state(rate.state), cells)
 }
 
 /// Returns how many runs wait, and for what, if that is not a process: `3, for group db (2 of 2)`.

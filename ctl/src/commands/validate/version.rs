@@ -19,7 +19,7 @@ pub(super) async fn compare(checked: &mut Checked, ground: &Ground, runtimes: &[
         };
         let path = interpreter.display().to_string();
         // If the interpreter does not answer, the judge's warning stays.
-        let Some(version) = version_of(&runtime.probe, &path).await else {
+        let Some(version) = version_of(&runtime.summary.probe, &path).await else {
             continue;
         };
         if is_meant(wanted, &version) {

@@ -17,7 +17,6 @@ use crate::exit::{CommandFailure, Exit};
 use crate::health::finding::{Finding, report};
 use crate::health::ledger::of_ledger;
 use crate::health::uids;
-use crate::local::LocalPlaces;
 use fnd_core::verify_report::FindingLevel;
 use fnd_wire::units::counted;
 use rustix::fs::{FlockOperation, flock};
@@ -56,10 +55,7 @@ pub(crate) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
         Some(state) => std::path::absolute(&state).map_err(|error| {
             CommandFailure::usage(format!("failed to make `{}` absolute: {error}", state.display()))
         })?,
-        None => match state_directory(context).await {
-            Some(state) => state,
-            None => LocalPlaces::of(context.user)?.state,
-        },
+        None => state_directory(context).await?,
     };
     if !state.is_dir() {
         let message = format!("there is no state directory `{}`", state.display());

@@ -30,11 +30,10 @@ const FILTER: &[&str] = &[
 /// Lists a page of the audit, newest first.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
     let query = &call.query;
-    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let filter = AuditFilter {
-        function: query.function()?,
-        user: query.get("user", "a name or a uid", some)?,
-        verb: verb(query.get("verb", "a verb such as `invoke`", some)?)?,
+        function: query.function("function")?,
+        user: query.text("user", "a name or a uid")?,
+        verb: verb(query.text("verb", "a verb such as `invoke`")?)?,
         refused: query.switch("refused")?,
         since_ms: query.instant("since")?,
         until_ms: query.instant("until")?,

@@ -70,9 +70,8 @@ pub(super) async fn delete(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// Returns the function in the path.
 fn named(call: &ControlCall) -> Result<FunctionName, Refusal> {
-    let text = call.places.first().map_or("", String::as_str);
     // A PUT makes a function, so an invalid name is the caller's mistake and not a function that is missing.
-    FunctionName::new(text).map_err(|error| refuse(Code::BadRequest, error.to_string()))
+    FunctionName::new(call.place(0)).map_err(|error| refuse(Code::BadRequest, error.to_string()))
 }
 
 /// Returns a function with the version that serves in `ETag`.

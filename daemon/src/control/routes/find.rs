@@ -1,7 +1,7 @@
 //! Finds the route of a request by method and path, and decides whether the caller may use it.
 
 use super::audit::Auditing;
-use super::{ControlRoute, LATER, RouteAbout, routes};
+use super::{ControlRoute, RouteAbout, routes};
 use crate::control::call::ControlCall;
 use crate::control::refusal::{failed, no_invocation};
 use crate::http::query::{decode, short};
@@ -38,15 +38,6 @@ pub(super) fn find(
     if reach.greatest().is_none() {
         // A client without a role learns nothing about the routes.
         return Err(refuse(Code::NotAllowed, NO_ROLE));
-    }
-    if LATER
-        .iter()
-        .any(|(later, pattern)| later == method && matches(pattern, path).is_some())
-    {
-        return Err(refuse(
-            Code::NotSupportedYet,
-            format!("`{method} {}` is not supported yet", short(path)),
-        ));
     }
     if allowed.is_empty() {
         let detail = format!("there is no path `{}`: `/v1/openapi.json` lists all paths", short(path));
@@ -321,17 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_and_later_routes_say_so() {
+    fn other_methods_say_so() {
         let error = |method: Method, path| find(&method, path, &Permissions::own()).err().unwrap();
         let refusal = error(Method::DELETE, "/v1/status");
         assert_eq!((refusal.problem.status, refusal.allow.as_deref()), (405, Some("GET")));
-        for (method, path) in LATER {
-            let refusal = error(method.clone(), path);
-            assert_eq!(
-                (refusal.problem.status, refusal.problem.code.as_str()),
-                (404, "not-supported-yet"),
-                "{path}"
-            );
-        }
     }
 }

@@ -72,11 +72,10 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
 
 /// Returns the part of the list that a request asks for: all of it without `limit`.
 fn part(query: &Query) -> Result<ListPart, Refusal> {
-    let is_page = query.all("limit").next().is_some();
-    let limit = is_page.then(|| query.count("limit", PAGE)).transpose()?;
+    let limit = query.at_most("limit", PAGE.1)?;
     let states = format!("one of {}, {ATTENTION}", FunctionState::WORDS.join(", "));
     Ok(ListPart {
-        after: query.get("after", "the name of a function", |text| FunctionName::new(text).ok())?,
+        after: query.function("after")?,
         limit: limit.map(|limit| limit as usize),
         state: query.get("state", &states, ListedState::parse)?,
         text: query.get("q", "a text", |text| Some(text.to_lowercase()))?,
@@ -148,22 +147,21 @@ async fn set_started(call: ControlCall, started: bool) -> Result<Answered, Refus
 /// `POST /v1/functions/F/restart`: new processes, with the same version. Nothing of it outlives fnd.
 async fn restart(call: ControlCall) -> Result<Answered, Refusal> {
     let function = call.function()?;
-    match call.backend.restart(&function) {
-        None => Err(no_function(&function)),
-        Some(Err(why)) => Err(Problem::new(Code::BadRequest, why).of(&function).into()),
-        Some(Ok(())) => changed("restarting"),
-    }
+    possible(call.backend.restart(&function), &function)?;
+    changed("restarting")
 }
 
 /// `POST /v1/functions/F/shell`: says where `fndctl shell` finds its processes. fnd opens no shell: it is a POST for the entry that it
 /// makes in the audit.
 async fn shell(call: ControlCall) -> Result<Answered, Refusal> {
     let function = call.function()?;
-    match call.backend.shell_target(&function) {
-        None => Err(no_function(&function)),
-        Some(Err(why)) => Err(Problem::new(Code::BadRequest, why).of(&function).into()),
-        Some(Ok(target)) => json(&target),
-    }
+    json(&possible(call.backend.shell_target(&function), &function)?)
+}
+
+/// Returns what can be done with a function; refuses where nothing is known of the function, or where it is not possible.
+fn possible<T>(found: Option<Result<T, String>>, function: &FunctionName) -> Result<T, Refusal> {
+    let possible = found.ok_or_else(|| no_function(function))?;
+    possible.map_err(|why| Problem::new(Code::BadRequest, why).of(function).into())
 }
 
 async fn set(call: ControlCall, enabled: bool, state: &str) -> Result<Answered, Refusal> {
@@ -212,14 +210,13 @@ pub(super) async fn usage(call: ControlCall) -> Result<Answered, Refusal> {
 
 // `GET /v1/schedules[?function=F&next=N]`; `POST /v1/functions/F/schedules/pause` and `resume`.
 
-/// Most slots of a schedule in one answer.
-const NEXT_MAX: usize = 100;
+/// Slots of a schedule in one answer: the default, and the most.
+const NEXT: (u32, u32) = (1, 100);
 
 pub(super) async fn schedules(call: ControlCall) -> Result<Answered, Refusal> {
-    let function = call.query.function()?;
-    let count = |text: &str| text.parse().ok().filter(|count| (1..=NEXT_MAX).contains(count));
-    let next = call.query.get("next", "a number from 1 to 100", count)?.unwrap_or(1);
-    let schedules = call.backend.schedules(function, next).await;
+    let function = call.query.function("function")?;
+    let next = call.query.count("next", NEXT)?;
+    let schedules = call.backend.schedules(function, next as usize).await;
     let mut list = schedules.map_err(failed("read the last scheduled runs"))?;
     list.schedules.retain(|schedule| call.reach.views(&schedule.function));
     long_json(list.schedules.len(), list).await

@@ -8,6 +8,7 @@ use crate::control::refusal::{failed, no_invocation, not_changed, not_stored};
 use crate::http::response;
 use crate::http::response::{Answered, Refusal, STATUS, internal, json, long_json, name_run};
 use crate::invoke::answer::{of_end, of_run, wait};
+use crate::invoke::refusal::about_run;
 use fnd_core::api::Problem;
 use fnd_core::api::problem::Code;
 use fnd_core::records::InvocationFilter;
@@ -17,17 +18,23 @@ use fnd_wire::ids::InvocationId;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 pub(super) static ROUTES: &[ControlRoute] = &[
-    route!(GET "/v1/invocations" List VIEWER "history", list, None),
+    route!(GET "/v1/invocations" List VIEWER "history", list, Some(FILTER)),
     route!(GET "/v1/invocations/{id}" Invocation VIEWER "show-run", show, Some(&["wait"])),
     route!(GET "/v1/invocations/{id}/result" Invocation VIEWER "result", result),
     route!(GET "/v1/invocations/{id}/payload" Invocation VIEWER "payload", payload),
     route!(POST "/v1/invocations/{id}/cancel" Invocation OPERATOR "cancel", cancel),
     route!(POST "/v1/invocations/{id}/replay" Invocation OPERATOR "replay", repeat(Trigger::Replay)),
-    route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters, None),
+    route!(GET "/v1/dead-letters" List VIEWER "dead-letters", dead_letters, Some(DEAD_FILTER)),
     route!(GET "/v1/dead-letters/{id}" Invocation VIEWER "dead-letter", dead_letter),
     route!(POST "/v1/dead-letters/{id}/redrive" Invocation OPERATOR "redrive", repeat(Trigger::Redrive)),
     route!(DELETE "/v1/dead-letters/{id}" Invocation OPERATOR "drop", discard),
 ];
+
+const FILTER: &[&str] = &[
+    "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after", "usage", "parent",
+];
+/// Dead letters are filtered by all of these but the last two.
+const DEAD_FILTER: &[&str] = FILTER.split_at(10).0;
 
 const READ: &str = "read the history";
 
@@ -35,30 +42,25 @@ const READ: &str = "read the history";
 
 /// Lists a page of invocations, newest first.
 pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
-    let listed = call.backend.invocations(filter(&call, &["usage", "parent"])?).await;
+    let listed = call.backend.invocations(filter(&call)?).await;
     let list = listed.map_err(failed(READ))?;
     long_json(list.invocations.len(), list).await
 }
 
-/// Returns the filter of a request. `more` are the parameters that the request may have besides those of every filter.
+/// Returns the filter of a request.
 ///
 /// # Errors
-/// If a parameter is unknown or wrong.
-pub(super) fn filter(call: &ControlCall, more: &[&'static str]) -> Result<InvocationFilter, Refusal> {
-    let mut known = vec![
-        "function", "state", "reason", "trigger", "version", "text", "since", "until", "limit", "after",
-    ];
-    known.extend(more);
-    let query = call.request.query(&known)?;
-    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+/// If a parameter is wrong.
+fn filter(call: &ControlCall) -> Result<InvocationFilter, Refusal> {
+    let query = &call.query;
     Ok(InvocationFilter {
-        function: query.function()?,
+        function: query.function("function")?,
         state: query.get("state", "a state such as `failed`", RunState::parse)?,
         reason: query.get("reason", "a reason such as `timeout` or `exit-1`", Reason::parse)?,
         trigger: query.get("trigger", "a trigger such as `manual`", Trigger::parse)?,
         parent: query.get("parent", "the id of an invocation", InvocationId::parse)?,
         version: query.get("version", VERSION, version)?,
-        text: query.get("text", "a part of a message", some)?,
+        text: query.text("text", "a part of a message")?,
         since_ms: query.instant("since")?,
         until_ms: query.instant("until")?,
         limit: Some(query.count("limit", PAGE)?),
@@ -103,10 +105,7 @@ pub(super) async fn result(call: ControlCall) -> Result<Answered, Refusal> {
             "the invocation is {}: wait for it with `?wait=30s`",
             view.state.as_str()
         );
-        return Err(Problem::new(Code::NotEnded, detail)
-            .of(&view.function)
-            .in_invocation(id, view.reason)
-            .into());
+        return Err(about_run(Code::NotEnded, detail, (&view.function, id), view.reason));
     }
     let result = call.backend.result(id).await.map_err(failed("read the result"))?;
     let mut answer = match &result {
@@ -136,10 +135,7 @@ pub(super) async fn payload(call: ControlCall) -> Result<Answered, Refusal> {
     let known = call.backend.function_of(id).await.map_err(failed(READ))?;
     let function = known.ok_or_else(|| no_invocation(id))?;
     let detail = "it has no payload that is stored: fnd keeps those of asynchronous runs and of runs that failed";
-    Err(Problem::new(Code::NotKept, detail)
-        .of(&function)
-        .in_invocation(id, None)
-        .into())
+    Err(about_run(Code::NotKept, detail, (&function, id), None))
 }
 
 /// `POST /v1/invocations/ID/cancel`: requests the end of an invocation; the record shows when the end came.
@@ -155,10 +151,7 @@ pub(super) async fn cancel(call: ControlCall) -> Result<Answered, Refusal> {
                 "the invocation has ended ({}): there is nothing to cancel",
                 view.state.as_str()
             );
-            Err(Problem::new(Code::NotFound, detail)
-                .of(&view.function)
-                .in_invocation(id, view.reason)
-                .into())
+            Err(about_run(Code::NotFound, detail, (&view.function, id), view.reason))
         }
         Answer::StoreFailed => Err(not_changed()),
         other => Err(internal("cancel", &format!("the supervisor answered {other:?}"))),
@@ -202,14 +195,14 @@ async fn repeat(call: ControlCall, trigger: Trigger) -> Result<Answered, Refusal
             (Code::NotKept, function, detail.to_owned())
         }
     };
-    Err(Problem::new(code, detail).of(&function).in_invocation(id, None).into())
+    Err(about_run(code, detail, (&function, id), None))
 }
 
 // `GET /v1/dead-letters[/ID]`, `DELETE /v1/dead-letters/ID`.
 
 /// Lists a page of dead letters, newest first.
 pub(super) async fn dead_letters(call: ControlCall) -> Result<Answered, Refusal> {
-    let listed = call.backend.dead_letters(filter(&call, &[])?).await;
+    let listed = call.backend.dead_letters(filter(&call)?).await;
     let list = listed.map_err(failed(READ))?;
     long_json(list.dead_letters.len(), list).await
 }

@@ -71,7 +71,7 @@ pub(super) async fn run(call: ControlCall) -> Result<Answered, Refusal> {
 pub(super) async fn request(call: ControlCall) -> Result<Answered, Refusal> {
     let target = HttpRequest {
         method: call.request.parts.method.to_string(),
-        path: format!("/{}", call.places.get(1).map_or("", String::as_str)),
+        path: format!("/{}", call.place(1)),
         query: call.request.parts.uri.query().unwrap_or_default().to_owned(),
         ..HttpRequest::default()
     };

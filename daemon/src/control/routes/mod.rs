@@ -126,9 +126,6 @@ fn routes() -> impl Iterator<Item = &'static ControlRoute> {
     tables.into_iter().flatten()
 }
 
-/// Routes that a later version of fnd will have, and whose refusal says so. There are none now.
-static LATER: &[(Method, &str)] = &[];
-
 /// Returns the answer to a request of a peer with its roles, or of a function with what it may do.
 pub(crate) async fn answer(
     backend: Rc<Backend>,

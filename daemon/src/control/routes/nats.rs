@@ -29,7 +29,7 @@ const ID_MAX: usize = 255;
 
 /// `GET /v1/nats[?function=F]`: the connection, and the entries of functions that the caller may view.
 pub(super) async fn nats(call: ControlCall) -> Result<Answered, Refusal> {
-    let function = call.query.function()?;
+    let function = call.query.function("function")?;
     let view = call.backend.daemon.state.borrow().look().nats.view();
     let mut view = view.ok_or_else(not_configured)?;
     let is_asked = |name: &FunctionName| function.as_ref().is_none_or(|function| function == name);
@@ -45,10 +45,7 @@ pub(super) async fn nats(call: ControlCall) -> Result<Answered, Refusal> {
 /// `POST /v1/functions/F/nats/release?sequence=N`: ends the claim of a node that does not come back.
 pub(super) async fn release(call: ControlCall) -> Result<Answered, Refusal> {
     let from_one = |text: &str| text.parse::<u64>().ok().filter(|sequence| *sequence > 0);
-    let sequence: Option<u64> = call.query.get("sequence", "a number from 1 on", from_one)?;
-    let Some(sequence) = sequence else {
-        return Err(refuse(Code::BadRequest, "`sequence` is missing: use `?sequence=7`"));
-    };
+    let sequence = call.query.required(("sequence", "7"), "a number from 1 on", from_one)?;
     let function = call.function()?;
     let released = call.backend.release_claim(&function, sequence).await;
     json(&released.map_err(|failed| not_released(&failed, &function, sequence))?)
@@ -94,13 +91,8 @@ fn not_released(failed: &ReleaseFailed, function: &FunctionName, sequence: u64) 
 pub(super) async fn publish(call: ControlCall) -> Result<Answered, Refusal> {
     let query = &call.query;
     let form = "a subject without wildcards, such as `orders.new`";
-    let subject = query.get("subject", form, |text| is_target(text).then(|| text.to_owned()))?;
-    let Some(subject) = subject else {
-        return Err(refuse(
-            Code::BadRequest,
-            "`subject` is missing: use `?subject=orders.new`",
-        ));
-    };
+    let target = |text: &str| is_target(text).then(|| text.to_owned());
+    let subject = query.required(("subject", "orders.new"), form, target)?;
     let mut headers = Vec::new();
     if let Some(granted) = &call.granted {
         granted.check_subject(&call.backend, &subject)?;

@@ -124,12 +124,10 @@ const FOR_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 pub(super) async fn set_log_level(call: ControlCall) -> Result<Answered, Refusal> {
     let time = call.query.duration("for", FOR_MAX)?;
-    let Some(text) = call
+    let any = |text: &str| Some(text.to_owned());
+    let text = call
         .query
-        .get("level", "a level such as `debug`", |text| Some(text.to_owned()))?
-    else {
-        return Err(refuse(Code::BadRequest, "`level` is missing: use `?level=debug`"));
-    };
+        .required(("level", "debug"), "a level such as `debug`", any)?;
     let set = call.backend.set_log_level(&text, time);
     set.map_err(|why| refuse(Code::BadRequest, why))?;
     log_level(call).await

@@ -5,7 +5,7 @@ use super::{OPERATOR, VIEWER};
 use crate::backend::ReleaseChange;
 use crate::control::call::ControlCall;
 use crate::http::query::wrong;
-use crate::http::response::{AGAIN, Answered, Refusal, RefusedResponse, json};
+use crate::http::response::{AGAIN, Answered, Refusal, json, retried_after};
 use crate::invoke::refusal::no_function;
 use fnd_core::api::problem::Code;
 use fnd_core::api::{Problem, ReleaseFile};
@@ -34,8 +34,7 @@ pub(super) async fn list(call: ControlCall) -> Result<Answered, Refusal> {
 /// Returns the files of a release. The role operator is needed: a viewer may have no right to read the file on the disk.
 pub(super) async fn files(call: ControlCall) -> Result<Answered, Refusal> {
     let function = call.function()?;
-    let release = call.places.get(1).map_or("", String::as_str);
-    let files = call.backend.release_files(&function, release).await;
+    let files = call.backend.release_files(&function, call.place(1)).await;
     let files = files.map_err(|why| refused(&function, &why))?;
     let has_values = |file: &ReleaseFile| {
         let text = file.text.as_deref().unwrap_or_default();
@@ -50,11 +49,7 @@ pub(super) async fn files(call: ControlCall) -> Result<Answered, Refusal> {
 }
 
 async fn hold(call: ControlCall, kind: HoldKind) -> Result<Answered, Refusal> {
-    let version = call
-        .query
-        .get("version", "the hash of a release or its beginning", |text| {
-            (!text.is_empty()).then(|| text.to_owned())
-        })?;
+    let version = call.query.text("version", "the hash of a release or its beginning")?;
     change(call, ReleaseChange::Hold(kind, version)).await
 }
 
@@ -86,16 +81,14 @@ fn refused(function: &FunctionName, why: &NotHeld) -> Refusal {
         NotHeld::NoRelease(NoRelease::None | NoRelease::Unknown(_)) => Code::NotFound,
         NotHeld::OldSpawner | NotHeld::NotStored(_) => Code::Unavailable,
     };
-    let problem = Problem::new(code, format!("`{function}`: {why}"));
-    Box::new(RefusedResponse {
-        // With 404, it would say that there is no such function.
-        problem: if code == Code::NotFound {
-            problem
-        } else {
-            problem.of(function)
-        },
+    let mut problem = Problem::new(code, format!("`{function}`: {why}"));
+    // With 404, it would say that there is no such function.
+    if code != Code::NotFound {
+        problem = problem.of(function);
+    }
+    match why {
         // Only the disk may take the change in a moment; an old spawner stays until somebody starts it anew.
-        retry_after: matches!(why, NotHeld::NotStored(_)).then_some(AGAIN.as_secs()),
-        allow: None,
-    })
+        NotHeld::NotStored(_) => retried_after(problem.into(), AGAIN),
+        _ => problem.into(),
+    }
 }

@@ -80,7 +80,7 @@ impl ControlCall {
     /// # Errors
     /// [`Code::BadRequest`] if it has another form.
     pub(in crate::control) fn state_scope(&self) -> Result<&str, Refusal> {
-        let scope = self.places.first().map_or("", String::as_str);
+        let scope = self.place(0);
         // `x` is a valid key, so only the scope can be wrong.
         match StateKey::new(scope, "x") {
             Ok(_) => Ok(scope),

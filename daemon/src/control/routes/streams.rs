@@ -42,7 +42,7 @@ pub(super) async fn logs_of_invocation(call: ControlCall) -> Result<Answered, Re
 
 /// Returns output of one function or of all.
 pub(super) async fn logs(call: ControlCall) -> Result<Answered, Refusal> {
-    let function = call.query.function()?;
+    let function = call.query.function("function")?;
     if let Some(name) = &function {
         // A function that the caller may not view gets the answer of one that never existed.
         let known = call.reach.views(name) && (call.backend.function(name).is_some() || has_run(&call, name).await?);
@@ -99,7 +99,7 @@ async fn send_logs(call: &ControlCall, query: LogQuery) -> Result<Answered, Refu
 /// `since=SEQ`, or the `Last-Event-ID` that a browser sends when it reconnects, continues after that event.
 pub(super) async fn stream(call: ControlCall) -> Result<Answered, Refusal> {
     let query = &call.query;
-    let function = query.function()?;
+    let function = query.function("function")?;
     let since = query.get("since", SINCE, since)?;
     let last = call
         .request
@@ -116,15 +116,14 @@ pub(super) async fn stream(call: ControlCall) -> Result<Answered, Refusal> {
     for text in query.all("kind").flat_map(|list| list.split(',')) {
         kinds.push(Kind::parse(text).ok_or_else(|| wrong("kind", &known(), text))?);
     }
-    let limited = query.all("limit").next().is_some();
-    let limit = query.count("limit", (LINES.0, EVENTS_MAX))?;
-    let follow = query.all("follow").next().is_none() || query.switch("follow")?;
+    let limit = query.at_most("limit", EVENTS_MAX)?;
+    let follow = query.switch_or("follow", true)?;
     let events = call.backend.stream(StreamQuery {
         function,
         kinds,
         from,
         // Without a limit in the query all kept events are sent, however many there are.
-        limit: limited.then_some(limit),
+        limit,
         follow,
         reach: call.reach.clone(),
     });

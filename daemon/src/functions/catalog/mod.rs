@@ -35,7 +35,7 @@ mod written;
 pub use presence::AWAY;
 pub use scan::Remembered;
 pub(crate) use walk::marked;
-pub use walk::{Unclaimed, WalkRules};
+pub use walk::{Findings, Unclaimed, WalkRules};
 #[cfg(any(test, fuzzing, feature = "simulate"))]
 pub(crate) use watch::detached::{CatalogRequest, DetachedCatalog};
 pub use watch::{Catalog, CatalogEvent, CatalogPaths, Rescan};

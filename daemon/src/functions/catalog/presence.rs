@@ -84,7 +84,7 @@ impl Presence {
         accept: bool,
         mono: Duration,
     ) -> Option<Diagnostic> {
-        let why = match observed {
+        let away = match observed {
             Observed::Read { identity, empty: false } => {
                 self.held = Some(*identity);
                 None
@@ -92,39 +92,34 @@ impl Presence {
             // An empty directory that is another one is probably the place of a file system that is not mounted now. A
             // directory that a person has emptied is still the same one.
             Observed::Read { identity, empty: true } => match self.held {
-                Some(held) if held != *identity && !accept => Some(
-                    Diagnostic::error(
-                        AWAY,
-                        "it is empty, and it is not the directory that held functions before",
-                    )
-                    .with_help(
-                        "mount or copy its content; if it is meant to be empty, run `fndctl reload --accept-empty`",
-                    ),
-                ),
+                Some(held) if held != *identity && !accept => Some((
+                    "it is empty, and it is not the directory that held functions before".to_owned(),
+                    "mount or copy its content; if it is meant to be empty, run `fndctl reload --accept-empty`",
+                )),
                 _ => {
                     // Functions that are known may not count as removed yet. Until then the directory holds functions.
                     self.held = knows.then_some(*identity);
                     None
                 }
             },
-            Observed::Missing => Some(
-                Diagnostic::error(AWAY, "the functions directory does not exist").with_help(
-                    "mount or create it; if it is meant to be empty, create it and run `fndctl reload --accept-empty`",
-                ),
-            ),
-            Observed::Unreadable(why) => Some(
-                Diagnostic::error(AWAY, format!("failed to read the functions directory: {why}"))
-                    .with_help("give the user of fnd the right to read and enter it, and check its file system"),
-            ),
+            Observed::Missing => Some((
+                "the functions directory does not exist".to_owned(),
+                "mount or create it; if it is meant to be empty, create it and run `fndctl reload --accept-empty`",
+            )),
+            Observed::Unreadable(why) => Some((
+                format!("failed to read the functions directory: {why}"),
+                "give the user of fnd the right to read and enter it, and check its file system",
+            )),
         };
-        match (&why, self.away) {
+        match (&away, self.away) {
             (Some(_), _) => self.back = None,
             (None, true) => self.back = Some(mono),
             (None, false) => {}
         }
-        self.away = why.is_some();
+        self.away = away.is_some();
         self.empty = !self.away && matches!(observed, Observed::Read { empty: true, .. });
-        why.map(|mut why| {
+        away.map(|(message, help)| {
+            let mut why = Diagnostic::error(AWAY, message).with_help(help);
             why.notes.push("its known functions stay until it is back".into());
             why
         })

@@ -5,7 +5,7 @@
 //! part that cannot be read.
 
 use super::presence::{DirectoryIdentity, Doubts, KnownDirectories, Observed, Presence, in_doubt};
-use super::walk::{CandidateState, Signature, UNREADABLE, Unclaimed, WalkRules, Walked, identity, signature, walk};
+use super::walk::{CandidateState, Findings, Signature, UNREADABLE, WalkRules, Walked, identity, signature, walk};
 use super::written::WrittenFiles;
 use fnd_core::interned::{digest, packed};
 use fnd_core::lifecycle::SourceFiles;
@@ -31,15 +31,9 @@ pub(super) struct Difference {
     pub changed: Vec<SourceFiles>,
     /// Functions that are gone.
     pub removed: Vec<FunctionName>,
-    /// All functions that two files claim now; the version that serves a function continues to serve it.
-    pub clashes: Vec<(SourceFiles, Diagnostic)>,
-    pub problems: Vec<Diagnostic>,
-    /// All files that no rule makes a function.
-    pub unclaimed: Unclaimed,
+    pub findings: Findings,
     /// The names of secrets that lie encrypted beside functions, and have changed.
     pub secrets: BTreeSet<String>,
-    /// All parts that could not be read now: functions that are not found may be there.
-    pub unread: Vec<Diagnostic>,
     /// All functions whose files are not complete, and so are not in `changed`.
     pub incomplete: Vec<Diagnostic>,
     /// How soon a scan can decide about a function that is not complete or has not been absent for long enough.
@@ -288,11 +282,7 @@ impl Scanner {
             {
                 difference.decide_in(left);
             }
-            difference.problems.extend(walked.problems);
-            difference.clashes.extend(walked.clashes);
-            difference.unclaimed.paths.extend(walked.unclaimed.paths);
-            difference.unclaimed.more += walked.unclaimed.more;
-            difference.unread.extend(walked.unread);
+            difference.findings.extend(walked.findings);
             encrypted.extend(walked.encrypted);
             doubts.push(walked.doubts);
             for one in walked.found {
@@ -302,9 +292,8 @@ impl Scanner {
                     Entry::Occupied(first) => {
                         let shown = |one: &SourceFiles| format!("{}/{}", root_of(one.directory), one.source);
                         let (first, second) = (shown(&first.get().candidate), shown(&one.candidate));
-                        difference
-                            .problems
-                            .push(shadowed(&one.candidate.function, &first, &second));
+                        let problem = shadowed(&one.candidate.function, &first, &second);
+                        difference.findings.problems.push(problem);
                     }
                 }
             }
@@ -315,7 +304,8 @@ impl Scanner {
             self.remembered = Vec::new();
         }
         self.compare_secrets(encrypted, written, doubted, &mut difference);
-        for (clash, _) in &difference.clashes {
+        let clashes = &difference.findings.clashes;
+        for (clash, _) in clashes {
             found.remove(&clash.function);
             // The function is not gone. When the clash is over, the remaining file is reported again, and this ends the
             // error. It is known even if no file of it was ever reported: it is removed when all of them are gone.
@@ -328,11 +318,7 @@ impl Scanner {
             known.applied = None;
             known.is_incomplete = false;
         }
-        let clashes: HashSet<_> = difference
-            .clashes
-            .iter()
-            .map(|(clash, _)| clash.function.clone())
-            .collect();
+        let clashes: HashSet<_> = clashes.iter().map(|(clash, _)| clash.function.clone()).collect();
         let known = &self.known;
         found.retain(|name, found| {
             let directory = known.get(name).map(|known| known.directory);
@@ -403,8 +389,9 @@ impl Scanner {
     /// Reports a function if its state is new and complete.
     fn compare(&mut self, found: CandidateState, written: &WrittenFiles, now: Now, difference: &mut Difference) {
         let CandidateState { candidate, signature } = found;
+        // The scan has found the candidate below one of the roots.
         let root = self.roots.get(usize::from(candidate.directory));
-        let root = root.map(|root| root.path.as_path());
+        let root = root.map_or(Path::new(""), |root| root.path.as_path());
         let known = self.known.entry(candidate.function.clone()).or_default();
         known.directory = candidate.directory;
         let foreign = Some(&*candidate.source).filter(|source| is_foreign(source));
@@ -422,18 +409,17 @@ impl Scanner {
         }
         // Files whose last change is long before the scan are complete; others are complete after a while without
         // change.
-        let closed = root.is_some_and(|root| written.is_complete(root, &candidate));
+        let closed = written.is_complete(root, &candidate);
         let old = Duration::from_millis(now.unix_ms.saturating_sub(signature.newest_ms));
         let unchanged = now.mono.saturating_sub(known.seen_since);
         // The age says nothing about a file that is being written to: the clock may have been set, and a file server has
         // a clock of its own.
-        let writing = root.is_some_and(|root| written.is_writing(root, &candidate));
-        let age = if writing { Duration::ZERO } else { old };
+        let is_writing = written.is_writing(root, &candidate);
+        let age = if is_writing { Duration::ZERO } else { old };
         match left(SETTLE, age.max(unchanged)) {
             Some(left) if !closed => {
                 known.is_incomplete = true;
-                let path = root.unwrap_or_else(|| Path::new("")).join(&candidate.source);
-                difference.incomplete.push(incomplete(&path));
+                difference.incomplete.push(incomplete(&root.join(&candidate.source)));
                 difference.decide_in(left);
             }
             left => {
@@ -471,7 +457,8 @@ impl Root {
         {
             *walked = Walked::default();
             walked.doubts.everything = true;
-            walked.unread.push(why.in_file(&self.path.display().to_string()));
+            let why = why.in_file(&self.path.display().to_string());
+            walked.findings.unread.push(why);
             return;
         }
         let Some(root) = self.seen else { return };
@@ -492,9 +479,8 @@ impl Root {
             let knows = ours().any(|(name, _)| is_in(group, name));
             if let Some(why) = presence.observed(&observed, knows, accept, mono) {
                 walked.doubts.groups.insert(group.clone());
-                walked
-                    .unread
-                    .push(why.in_file(&self.path.join(group).display().to_string()));
+                let why = why.in_file(&self.path.join(group).display().to_string());
+                walked.findings.unread.push(why);
             }
         }
         // The group was removed, or no function is expected in it any more.

@@ -20,6 +20,7 @@ use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, ErrorKind, Read};
+use std::iter;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -61,17 +62,37 @@ pub(super) struct Walked {
     pub(super) found: Vec<CandidateState>,
     /// Paths of files of other systems that cannot be read: nobody knows which functions they have.
     pub(super) broken: Vec<String>,
-    /// Functions that two files claim, with one of the candidates.
-    pub(super) clashes: Vec<(SourceFiles, Diagnostic)>,
-    /// At most [`PROBLEMS_MAX`], and one that counts the others.
-    pub(super) problems: Vec<Diagnostic>,
+    /// At most [`PROBLEMS_MAX`] problems, and one that counts the others.
+    pub(super) findings: Findings,
     more_problems: usize,
-    pub(super) unclaimed: Unclaimed,
     /// Encrypted secrets beside functions, each with a digest of its state.
     pub(super) encrypted: Vec<(PathBuf, u64)>,
-    /// The unknown parts, and why they are unknown.
+    /// The unknown parts; `findings` says why they are unknown.
     pub(super) doubts: Doubts,
-    pub(super) unread: Vec<Diagnostic>,
+}
+
+/// All that people have to know about the files of directories besides the functions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Problems with names and places.
+    pub problems: Vec<Diagnostic>,
+    /// Functions that two files claim, with one of the candidates; the version that serves a function continues to serve it.
+    pub clashes: Vec<(SourceFiles, Diagnostic)>,
+    /// Files that no rule makes a function.
+    pub unclaimed: Unclaimed,
+    /// Parts that could not be read: functions that are not known may be there.
+    pub unread: Vec<Diagnostic>,
+}
+
+impl Findings {
+    /// Adds those of another directory.
+    pub(super) fn extend(&mut self, other: Self) {
+        self.problems.extend(other.problems);
+        self.clashes.extend(other.clashes);
+        self.unclaimed.paths.extend(other.unclaimed.paths);
+        self.unclaimed.more += other.unclaimed.more;
+        self.unread.extend(other.unread);
+    }
 }
 
 /// Files that no rule makes a function.
@@ -118,37 +139,33 @@ const PROBLEMS_MAX: usize = 100;
 /// Walks a functions directory and its groups.
 pub(super) fn walk(directory: u16, root: &Path, rules: &WalkRules) -> Walked {
     let mut walked = Walked::default();
-    let before = match identity(root) {
-        Ok(before) => before,
+    let read = identity(root).and_then(|before| Ok((before, level(directory, root, None, rules, &mut walked)?)));
+    let (before, groups) = match read {
+        Ok(read) => read,
         Err(error) => {
             walked.observed = failed(&error);
             return walked;
         }
     };
-    let groups = match level(directory, root, None, rules, &mut walked) {
-        Ok(groups) => groups,
-        Err(error) => {
-            walked.observed = failed(&error);
-            return walked;
-        }
-    };
+    let functions_in =
+        |walked: &Walked| walked.found.len() + walked.findings.clashes.len() + walked.doubts.functions.len();
     for group in groups {
         let path = root.join(&group);
         // A group with nothing but clashes or unreadable files is not empty: people have functions in it.
-        let functions = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
+        let functions = functions_in(&walked);
         let observed = identity(&path).and_then(|identity| {
             level(directory, &path, Some(&group), rules, &mut walked)?;
             Ok(identity)
         });
         match observed {
             Ok(identity) => {
-                let now = walked.found.len() + walked.clashes.len() + walked.doubts.functions.len();
-                walked.groups.push((group, identity, now == functions));
+                let is_empty = functions_in(&walked) == functions;
+                walked.groups.push((group, identity, is_empty));
             }
             // The group was removed after it was listed.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => {
-                walked.unread.push(unread(&path, &error));
+                walked.findings.unread.push(unread(&path, &error));
                 walked.doubts.groups.insert(group);
             }
         }
@@ -158,7 +175,7 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &WalkRules) -> Walked {
     walked.observed = match identity(root) {
         Ok(after) if after == before => Observed::Read {
             identity: before,
-            empty: walked.found.is_empty() && walked.clashes.is_empty() && walked.doubts.is_empty(),
+            empty: walked.found.is_empty() && walked.findings.clashes.is_empty() && walked.doubts.is_empty(),
         },
         Ok(_) => Observed::Unreadable("it was replaced while it was read".into()),
         Err(error) => failed(&error),
@@ -166,7 +183,10 @@ pub(super) fn walk(directory: u16, root: &Path, rules: &WalkRules) -> Walked {
     if walked.more_problems > 0 {
         let message = format!("{} more problems with names in this directory", walked.more_problems);
         let problem = Diagnostic::error("more", message).with_help("`fndctl doctor` lists them all");
-        walked.problems.push(problem.in_file(&root.display().to_string()));
+        walked
+            .findings
+            .problems
+            .push(problem.in_file(&root.display().to_string()));
     }
     walked
 }
@@ -238,12 +258,10 @@ fn level(
     if let Some(error) = failed {
         return Err(error);
     }
-    let found = |name: &str| {
-        items
-            .binary_search_by(|(entry, _)| entry.name.as_slice().cmp(name.as_bytes()))
-            .ok()
+    let metadata = |name: &str| {
+        let found = items.binary_search_by(|(entry, _)| entry.name.as_slice().cmp(name.as_bytes()));
+        found.ok().and_then(|at| items.get(at)).map(|(_, metadata)| metadata)
     };
-    let metadata = |name: &str| found(name).and_then(|at| items.get(at)).map(|(_, metadata)| metadata);
     for function in listed.functions {
         let mut digest = Digest::default();
         if function.directory
@@ -257,10 +275,7 @@ fn level(
                 digest.add_foreign(entry, metadata);
             }
         }
-        for name in [Some(&function.source), function.sidecar.as_ref()]
-            .into_iter()
-            .flatten()
-        {
+        for name in iter::once(&function.source).chain(&function.sidecar) {
             if let Some(metadata) = metadata(name) {
                 digest.add(name, metadata);
             }
@@ -273,6 +288,7 @@ fn level(
     }
     out.broken
         .extend(listed.broken.iter().map(|name| relative(group, name)));
+    let findings = &mut out.findings;
     for clash in listed.clashes {
         let listed = ListedFunction {
             name: clash.function,
@@ -280,16 +296,18 @@ fn level(
             sidecar: None,
             directory: false,
         };
-        out.clashes.push((candidate(directory, group, listed), clash.problem));
+        findings
+            .clashes
+            .push((candidate(directory, group, listed), clash.problem));
     }
-    let room = PROBLEMS_MAX.saturating_sub(out.problems.len());
+    let room = PROBLEMS_MAX.saturating_sub(findings.problems.len());
     out.more_problems += listed.problems.len().saturating_sub(room);
-    out.problems.extend(listed.problems.into_iter().take(room));
-    let room = PROBLEMS_MAX.saturating_sub(out.unclaimed.paths.len());
-    out.unclaimed.more += listed.unclaimed.len().saturating_sub(room);
+    findings.problems.extend(listed.problems.into_iter().take(room));
+    let room = PROBLEMS_MAX.saturating_sub(findings.unclaimed.paths.len());
+    findings.unclaimed.more += listed.unclaimed.len().saturating_sub(room);
     let unclaimed = listed.unclaimed.iter().take(room);
     let shown = |name: &String| format!("{}/{name}", place.path);
-    out.unclaimed.paths.extend(unclaimed.map(shown));
+    findings.unclaimed.paths.extend(unclaimed.map(shown));
     // A name that cannot belong to a function, such as `lost+found`, does not matter.
     unknown.retain(|(name, _)| doubt(name, group, rules, &mut out.doubts));
     unknown.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -299,7 +317,7 @@ fn level(
         if let Some(others) = unknown.len().checked_sub(1).filter(|others| *others > 0) {
             problem.message = format!("{} ({others} more beside it)", problem.message);
         }
-        out.unread.push(problem);
+        findings.unread.push(problem);
     }
     Ok(listed.groups)
 }
@@ -355,10 +373,7 @@ pub(super) fn signature(root: &Path, candidate: &SourceFiles, rules: &WalkRules)
             digest.add_foreign(entry, metadata);
         }
     }
-    for path in [Some(&candidate.source), candidate.sidecar.as_ref()]
-        .into_iter()
-        .flatten()
-    {
+    for path in iter::once(&candidate.source).chain(&candidate.sidecar) {
         let name = path.rsplit('/').next().unwrap_or(path);
         digest.add(name, &fs::metadata(root.join(path))?);
     }
@@ -489,9 +504,6 @@ impl Digest {
             // the function.
             metadata.mode(),
             metadata.uid(),
-        )
-            .hash(&mut self.hasher);
-        (
             metadata.mtime(),
             metadata.mtime_nsec(),
             // A program can set the time of modification, but not this one (inode(7)).

@@ -6,12 +6,11 @@ use super::marks::{Marks, Question};
 use super::mounts::Mounts;
 use super::rescan_timer::{FinishedScan, RescanTimer};
 use super::scan::{Difference, Remembered, Scanner};
-use super::walk::{Unclaimed, WalkRules, marked};
+use super::walk::{Findings, WalkRules, marked};
 use super::watching::{Hint, Watching, hint, mark, watcher};
 use super::written::WrittenFiles;
 use crate::clock::Clock;
 use fnd_core::lifecycle::SourceFiles;
-use fnd_manifest::diagnostic::Diagnostic;
 use fnd_wire::ids::FunctionName;
 use notify::RecommendedWatcher;
 use std::collections::BTreeSet;
@@ -32,16 +31,8 @@ pub enum CatalogEvent {
     Secrets(BTreeSet<String>),
     /// Functions that are gone.
     Removed(Vec<FunctionName>),
-    /// All problems with names and places; replaces the previous event of this kind.
-    Findings {
-        problems: Vec<Diagnostic>,
-        /// Functions that two files claim.
-        clashes: Vec<(SourceFiles, Diagnostic)>,
-        /// Files that no rule makes a function.
-        unclaimed: Unclaimed,
-        /// Parts that could not be read: functions that are not known may be there.
-        unread: Vec<Diagnostic>,
-    },
+    /// All findings; replaces the previous event of this kind.
+    Findings(Findings),
     /// A scan requested by [`Catalog::rescan`] is over; its results were sent before.
     Scanned(u64),
     /// The answer to [`Catalog::confirm`] with that number: whether the files were still as they were reported.
@@ -175,7 +166,7 @@ impl Catalog {
             clock: Clock::start(),
             timer: RescanTimer::new(),
             written: WrittenFiles::default(),
-            reported: Difference::default(),
+            reported: Findings::default(),
             blind: None,
             is_late: false,
         };
@@ -243,9 +234,10 @@ struct CatalogThread {
     clock: Clock,
     timer: RescanTimer,
     written: WrittenFiles,
-    /// The last report; `blind` is why directories cannot be watched.
-    reported: Difference,
+    /// The findings of the last report.
+    reported: Findings,
     held: ListedDirectories,
+    /// Why directories cannot be watched.
     blind: Option<String>,
     /// Whether a requested scan was over before all files were complete.
     is_late: bool,
@@ -350,18 +342,18 @@ impl CatalogThread {
     /// Answers questions; those whether files were reported after the next scan, if something has changed since the last one.
     fn confirm(&mut self, questions: impl IntoIterator<Item = Question>) {
         for question in questions {
-            let (number, candidate) = match question {
-                Question::Same(number, candidate) => (number, candidate),
+            match question {
                 Question::Reported(number, function) => {
                     self.unreported.push((number, function, self.clock.now().mono));
-                    continue;
                 }
-            };
-            let same = self.scanner.confirm(&candidate, &self.written);
-            if !same {
-                self.timer.mark_dirty(self.clock.now().mono);
+                Question::Same(number, candidate) => {
+                    let same = self.scanner.confirm(&candidate, &self.written);
+                    if !same {
+                        self.timer.mark_dirty(self.clock.now().mono);
+                    }
+                    self.send(CatalogEvent::Confirmed(number, same));
+                }
             }
-            self.send(CatalogEvent::Confirmed(number, same));
         }
         if self.timer.dirty_since.is_none() {
             self.answer_unreported();
@@ -397,16 +389,16 @@ impl CatalogThread {
             moved: !found.changed.is_empty()
                 || !found.secrets.is_empty()
                 || !found.removed.is_empty()
-                || marked(&found.problems).ne(marked(&self.reported.problems)),
+                || marked(&found.findings.problems).ne(marked(&self.reported.problems)),
             unsettled: found.unsettled,
             // No event reports that a failing disk works again.
-            watched: self.watching.is_complete() && found.unread.is_empty(),
+            watched: self.watching.is_complete() && found.findings.unread.is_empty(),
         };
         let settled = self.timer.finished(scan);
         // A scan that is over without these files says nothing about their functions.
         self.is_late = !found.incomplete.is_empty() && (self.is_late || !settled.over.is_empty());
         if self.is_late {
-            found.unread.append(&mut found.incomplete);
+            found.findings.unread.append(&mut found.incomplete);
         }
         self.report(found);
         self.answer_unreported();
@@ -419,22 +411,9 @@ impl CatalogThread {
     }
 
     fn report(&mut self, found: Difference) {
-        let reported = &mut self.reported;
-        let same = found.problems == reported.problems
-            && found.clashes == reported.clashes
-            && found.unclaimed == reported.unclaimed
-            && found.unread == reported.unread;
-        if !same {
-            reported.problems.clone_from(&found.problems);
-            reported.clashes.clone_from(&found.clashes);
-            reported.unclaimed.clone_from(&found.unclaimed);
-            reported.unread.clone_from(&found.unread);
-            self.send(CatalogEvent::Findings {
-                problems: found.problems,
-                clashes: found.clashes,
-                unclaimed: found.unclaimed,
-                unread: found.unread,
-            });
+        if found.findings != self.reported {
+            self.reported.clone_from(&found.findings);
+            self.send(CatalogEvent::Findings(found.findings));
         }
         self.held.store(self.scanner.held());
         // Functions that are gone come first: then their routes are free for the functions that are new.

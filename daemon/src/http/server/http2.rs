@@ -147,7 +147,7 @@ pub(super) async fn serve<S: HttpService>(
         .keep_alive_interval(PING.0)
         .keep_alive_timeout(PING.1)
         .max_concurrent_streams(STREAMS_MAX)
-        .max_header_list_size(u32::try_from(life.limits.head_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(S::LIMITS.head_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(WINDOWS.0)
         .initial_connection_window_size(WINDOWS.1)
         .max_send_buf_size(READ_MAX)
@@ -159,7 +159,7 @@ pub(super) async fn serve<S: HttpService>(
         () = life.place.evicted() => return,
         ended = connection.as_mut() => ended,
         // Only waits, and then checks.
-        () = time_is_up(&line, &life.place, &life.limits) => {
+        () = time_is_up::<S>(&line, &life.place) => {
             connection.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(LAST_WORDS, connection).await; // it has nothing to say any more
             return;

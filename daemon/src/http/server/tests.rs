@@ -25,18 +25,16 @@ struct Single(Rc<Connections>);
 impl HttpService for Single {
     type Caller = ();
 
-    fn limits(&self) -> HttpLimits {
-        HttpLimits {
-            head_bytes: 8 << 10,
-            headers: 50,
-            head_time: SILENCE,
-            silence: SILENCE,
-            idle: SILENCE,
-            single_request_time: Some(TIME),
-            stop_time: STOP,
-            last_request_time: Duration::ZERO,
-        }
-    }
+    const LIMITS: HttpLimits = HttpLimits {
+        head_bytes: 8 << 10,
+        headers: 50,
+        head_time: SILENCE,
+        silence: SILENCE,
+        idle: SILENCE,
+        single_request_time: Some(TIME),
+        stop_time: STOP,
+        last_request_time: Duration::ZERO,
+    };
 
     fn admit(&self, _: &AcceptedConnection) -> Result<((), Rc<HttpConnection>), Option<Refusal>> {
         Ok(((), self.0.admit_if_free(ConnectionOwner::Exempt).ok_or(None)?))

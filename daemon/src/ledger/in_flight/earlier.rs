@@ -86,7 +86,6 @@ impl Earlier {
         table.pages.reserve(self.table.count.saturating_sub(1));
         {
             let mut slots = lock(&table.slots);
-            let slots = &mut *slots;
             slots.count = self.table.count;
             let mut old: Vec<_> = self.table.slots.iter().collect();
             // A kill can leave two slots of an attempt, of its start and of its end; the slot of the end stays.
@@ -99,8 +98,7 @@ impl Earlier {
                 }
             }
             if before.is_none() {
-                slot::encode(&slots.header, &mut slots.bytes);
-                table.pages.write(0, &slots.bytes)?;
+                slots.write_header(&table.pages)?;
             }
         }
         Ok(table)

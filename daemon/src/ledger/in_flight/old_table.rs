@@ -1,15 +1,12 @@
 //! Reads the table that an earlier fnd left, and applies it to the database.
 
-use super::super::apply::{LedgerCounts, apply};
-use super::super::events::Earlier;
-use super::super::meta;
-use super::super::rows::{self, UNFINISHED, blob, int};
-use super::super::store;
-use super::super::store_error::StoreError;
 use super::FILE;
 use super::slot::{self, Begun, Over, Slot, SlotEnd, TableHeader};
 use crate::database;
-use crate::ledger::LedgerCommand;
+use crate::ledger::apply::{LedgerCounts, apply};
+use crate::ledger::events::Earlier;
+use crate::ledger::rows::{self, UNFINISHED, blob, int};
+use crate::ledger::{LedgerCommand, meta, store};
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::records::{AttemptRecord, InvocationRecord, RunResult};
 use fnd_wire::form::Wire;
@@ -175,18 +172,15 @@ fn running(db: &Connection, begun: &Begun) -> rusqlite::Result<()> {
         ON CONFLICT (id) DO UPDATE SET state = excluded.state, started_ms = coalesce(started_ms, excluded.started_ms),
             attempts = excluded.attempts
         WHERE state IN ('queued', 'waiting', 'polling') AND attempts < excluded.attempts";
-    db.execute(
-        sql,
-        params![
-            blob(begun.invocation),
-            begun.function.as_str(),
-            begun.trigger.0,
-            int(begun.invocation.unix_ms()),
-            int(begun.started_ms),
-            begun.attempt.0,
-        ],
-    )?;
-    Ok(())
+    let begun = params![
+        blob(begun.invocation),
+        begun.function.as_str(),
+        begun.trigger.0,
+        int(begun.invocation.unix_ms()),
+        int(begun.started_ms),
+        begun.attempt.0,
+    ];
+    db.execute(sql, begun).map(drop)
 }
 
 /// Stores how an attempt has ended, or how an invocation has ended without one, unless the database already knows that.
@@ -213,9 +207,8 @@ fn over(db: &Connection, attempt: Option<AttemptRecord>, mut record: InvocationR
         None => LedgerCommand::Update(record),
     };
     let mut counts = LedgerCounts::default();
-    let stored = apply(db, (&command, false), &mut counts, &mut Earlier::new());
-    let stored = stored.and_then(|()| counts.store(db));
-    stored.map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
+    apply(db, (&command, false), &mut counts, &mut Earlier::new())?;
+    counts.store(db)
 }
 
 /// Returns the result of an invocation that has ended without an attempt, if the database has it.

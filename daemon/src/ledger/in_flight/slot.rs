@@ -150,6 +150,19 @@ impl Slot {
         };
         Reason::parse(&over.reason.0).is_some_and(|reason| !reason.is_given_by_fnd())
     }
+
+    /// Returns the content shortened by this many bytes, if it can be shortened.
+    fn shorten(&self, bytes: usize) -> Option<Self> {
+        let mut shorter = self.clone();
+        let message = match &mut shorter.over {
+            SlotEnd::Unknown => return None,
+            SlotEnd::Attempt(over) | SlotEnd::Invocation(over) => &mut over.message,
+        };
+        let most = message.len().checked_sub(bytes + CUT.len())?;
+        message.truncate(message.floor_char_boundary(most));
+        message.push_str(CUT);
+        Some(shorter)
+    }
 }
 
 impl Begun {
@@ -274,21 +287,6 @@ impl Over {
             caller: None,
         };
         Some((attempt, record))
-    }
-}
-
-impl Slot {
-    /// Returns the content shortened by this many bytes, if it can be shortened.
-    fn shorten(&self, bytes: usize) -> Option<Self> {
-        let mut shorter = self.clone();
-        let message = match &mut shorter.over {
-            SlotEnd::Unknown => return None,
-            SlotEnd::Attempt(over) | SlotEnd::Invocation(over) => &mut over.message,
-        };
-        let most = message.len().checked_sub(bytes + CUT.len())?;
-        message.truncate(message.floor_char_boundary(most));
-        message.push_str(CUT);
-        Some(shorter)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The runs that the audit lists: their rows have the caller of the control socket.
 //!
-//! A page checks at most [`CHECK_MAX`] rows, as a list of the history does.
+//! A page checks no more rows than a list of the history does.
 
-use super::list::{CHECK_MAX, ID_SLACK_MS};
+use super::list::{ID_SLACK_MS, Statement};
 use super::{LedgerReader, QueryError};
 use crate::ledger::rows::{self, int};
 use fnd_core::api::AuditEntry;
@@ -12,7 +12,7 @@ use fnd_core::instant;
 use fnd_core::records::Response;
 use fnd_core::records::outcome::{Reason, RunState};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Result, Row, params_from_iter};
+use rusqlite::{Connection, Result, Row};
 
 const COLUMNS: &str = "id, function, accepted_ms, ended_ms, state, reason, response, caller_uid, caller_pid, caller_exe, \
     caller_verb";
@@ -28,35 +28,24 @@ impl LedgerReader {
 }
 
 fn list(db: &Connection, filter: &AuditFilter, uid: Option<u32>) -> Result<AuditPart> {
-    let (sql, values) = statement(filter);
     let limit = usize::try_from(filter.limit).unwrap_or(usize::MAX);
-    let mut statement = db.prepare_cached(&sql)?;
-    let mut candidates = statement.query(params_from_iter(values))?;
-    let mut part = AuditPart::default();
-    let (mut checked, mut last) = (0, None);
-    while let Some(row) = candidates.next()? {
-        if part.found.len() == limit || checked == CHECK_MAX {
-            part.rest = last;
-            break;
+    let mut found = Vec::new();
+    let rest = statement(filter).page(db, limit, |row, id| {
+        if row.get(11)? {
+            let entry = entry(row)?;
+            let is_of = |verb: &String| *verb == entry.verb;
+            if filter.verb.as_ref().is_none_or(is_of) && uid.is_none_or(|uid| uid == entry.uid) {
+                found.push((id.0, entry));
+            }
         }
-        checked += 1;
-        let place = rows::id(row, 0)?.0;
-        last = Some(place);
-        if !row.get::<_, bool>(11)? {
-            continue;
-        }
-        let entry = entry(row)?;
-        let is_of = |verb: &String| *verb == entry.verb;
-        if filter.verb.as_ref().is_none_or(is_of) && uid.is_none_or(|uid| uid == entry.uid) {
-            part.found.push((place, entry));
-        }
-    }
-    Ok(part)
+        Ok(found.len())
+    })?;
+    let rest = rest.map(|id| id.0);
+    Ok(AuditPart { found, rest })
 }
 
-/// Returns the statement that lists the rows of a filter's function, each with whether it is an ended run of its time, and the
-/// values of the statement.
-fn statement(filter: &AuditFilter) -> (String, Vec<Value>) {
+/// Returns the statement that lists the rows of a filter's function, each with whether it is an ended run of its time.
+fn statement(filter: &AuditFilter) -> Statement {
     let times = [filter.since_ms.unwrap_or(0), filter.until_ms.unwrap_or(u64::MAX)];
     let mut values = times.map(|time| Value::Integer(int(time))).to_vec();
     let (index, only) = match &filter.function {
@@ -73,7 +62,7 @@ fn statement(filter: &AuditFilter) -> (String, Vec<Value>) {
         "SELECT {COLUMNS}, caller_uid IS NOT NULL AND ended_ms IS NOT NULL AND accepted_ms >= ? AND accepted_ms < ?
         FROM invocation INDEXED BY {index} WHERE {only} AND id < ? AND id >= ? ORDER BY id DESC"
     );
-    (sql, values)
+    Statement { sql, values }
 }
 
 /// Reads the entry of a run: its end stands for the answer, which follows from the end (`invoke/answer.rs`).

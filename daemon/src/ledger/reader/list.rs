@@ -11,7 +11,7 @@ use fnd_core::records::outcome::RunState;
 use fnd_core::records::{InvocationFilter, InvocationRecord, UsageSum};
 use fnd_wire::ids::InvocationId;
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 use std::collections::BTreeSet;
 
 /// Most rows that a page checks: about 20 ms if each is read from another place of a file of gigabytes.
@@ -48,6 +48,29 @@ impl Statement {
         self.sql.push_str(" AND ");
         self.sql.push_str(condition);
         self.values.push(value);
+    }
+
+    /// Calls `take` with the rows that this lists and with their ids, for a page of at most `most` elements; `take` returns how
+    /// many it has. Returns the last id if more rows may follow.
+    pub(super) fn page(
+        self,
+        db: &Connection,
+        most: usize,
+        mut take: impl FnMut(&Row<'_>, InvocationId) -> rusqlite::Result<usize>,
+    ) -> rusqlite::Result<Option<InvocationId>> {
+        let mut statement = db.prepare_cached(&self.sql)?;
+        let mut found = statement.query(params_from_iter(self.values))?;
+        let (mut last, mut checked, mut taken) = (None, 0, 0);
+        while let Some(row) = found.next()? {
+            if taken == most || checked == CHECK_MAX {
+                return Ok(last);
+            }
+            checked += 1;
+            let id = rows::id(row, 0)?;
+            last = Some(id);
+            taken = take(row, id)?;
+        }
+        Ok(None)
     }
 }
 
@@ -113,35 +136,24 @@ pub(in crate::ledger) fn statement(filter: &InvocationFilter) -> Statement {
 
 pub(in crate::ledger) fn list(db: &Connection, filter: &InvocationFilter) -> rusqlite::Result<RecordPage> {
     let limit = filter.limit.unwrap_or(100).clamp(1, PAGE_MAX) as usize;
-    let Statement { sql, values } = statement(filter);
-    let mut statement = db.prepare_cached(&sql)?;
-    let mut found = statement.query(params_from_iter(values))?;
     let mut page = RecordPage::default();
-    let mut last: Option<InvocationId> = None;
-    let mut checked = 0;
-    while let Some(row) = found.next()? {
-        if page.records.len() == limit || checked == CHECK_MAX {
-            page.next = last;
-            break;
-        }
-        checked += 1;
-        last = Some(rows::id(row, 0)?);
+    let next = statement(filter).page(db, limit, |row, id| {
         // A missing version or reason makes the condition null, which counts as no match.
         if row.get::<_, Option<bool>>(15)?.unwrap_or(false) {
             let record = rows::record(row)?;
-            // The row was counted above: otherwise a limited caller could have the whole history read for one page.
-            if !filter.reach.views(&record.function) {
-                continue;
+            // The row counts as checked: otherwise a limited caller could have the whole history read for one page.
+            if filter.reach.views(&record.function) {
+                // Only where somebody asks for it, because it reads the attempts of each record.
+                if filter.usage {
+                    page.usage.push(rows::usage(db, id)?);
+                }
+                if row.get(16)? {
+                    page.hook_failed.insert(id);
+                }
+                page.records.push(record);
             }
-            // Only where somebody asks for it, because it reads the attempts of each record.
-            if filter.usage {
-                page.usage.push(rows::usage(db, record.id)?);
-            }
-            if row.get(16)? {
-                page.hook_failed.insert(record.id);
-            }
-            page.records.push(record);
         }
-    }
-    Ok(page)
+        Ok(page.records.len())
+    })?;
+    Ok(RecordPage { next, ..page })
 }

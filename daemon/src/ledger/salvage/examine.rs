@@ -7,8 +7,7 @@
 
 use super::damage;
 use crate::database::{self, REPAIR, Replacement, damage_finding, finding, lost_commits_beside_fnd};
-use crate::ledger::in_flight::{self, InFlightFigures};
-use crate::ledger::{FILE, LockError, OpenError, Site, lock_state, notices, restore, rows, schema};
+use crate::ledger::{FILE, LockError, OpenError, Site, in_flight, lock_state, notices, restore, rows, schema};
 use fnd_core::verify_report::{Examined, FindingLevel};
 use fnd_manifest::settings::OnDamage;
 use std::path::Path;
@@ -148,7 +147,7 @@ fn whole(path: &Path) -> Result<Option<WholeLedger>, OpenError> {
     // All of one moment: fnd may write meanwhile, and counts of two moments differ.
     let db = db.unchecked_transaction().map_err(failed)?;
     schema::check_existing(path, &db)?;
-    schema::check_pages(path, &db, "integrity_check")?;
+    database::check_pages(&db, "integrity_check").map_err(failed)?;
     if !db.table_exists(None, "meta").map_err(failed)? {
         // Created by an fnd that died before its first transaction.
         return Ok(Some(WholeLedger::default()));
@@ -198,11 +197,11 @@ fn slots_of(path: &Path) -> (FindingLevel, String) {
             (FindingLevel::Ok, what)
         }
         Err(error) => (FindingLevel::Unknown, format!("`{shown}` cannot be read: {error}")),
-        Ok(InFlightFigures { filled, unreadable: 0 }) => (
+        Ok((filled, 0)) => (
             FindingLevel::Ok,
             format!("`{shown}` names {filled} attempts whose end the ledger may not have; the next start reads them"),
         ),
-        Ok(InFlightFigures { filled, unreadable }) => (
+        Ok((filled, unreadable)) => (
             FindingLevel::Error,
             format!(
                 "{unreadable} slots of `{shown}` cannot be read, {filled} can: what has begun and is in none of these shows as \

@@ -5,14 +5,13 @@
 //! creates them in another order, tables first. So there are two layouts, and the one that fits better is used.
 
 use crate::database;
+use crate::database::log::PAGE;
 use crate::ledger::schema;
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-/// Page size of every ledger: SQLite's own default.
-const PAGE: usize = 4096;
 /// Offset of the schema's tree in the first page.
 const TREE: usize = 100;
 /// Types of pages in a table's tree: inner pages, which list other pages, and leaves, which contain rows.

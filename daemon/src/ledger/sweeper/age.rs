@@ -42,7 +42,7 @@ impl Age {
     pub(super) fn of(db: &Connection, unix_ms: u64) -> rusqlite::Result<Self> {
         let known_ms = read(db, KNOWN)?;
         let ahead = read(db, AHEAD)?.map(Duration::from_millis);
-        let newest = crate::ledger::restore::last_id(db)?.map(|id| u64::try_from(id.0 >> 80).unwrap_or(u64::MAX));
+        let newest = crate::ledger::restore::last_id(db)?.map(|id| id.unix_ms());
         let believed = |newest: &u64| known_ms.is_none_or(|known_ms| *newest <= known_ms.saturating_add(AHEAD_MS));
         let newest = newest.filter(|newest| ahead.is_none() && believed(newest));
         Ok(Self {

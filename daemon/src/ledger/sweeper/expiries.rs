@@ -12,26 +12,28 @@ pub(super) const SHORT: Duration = Duration::from_secs(36_000);
 pub(super) struct Expiries {
     /// Unix milliseconds and the function; no function means all functions.
     pub(super) next: BTreeSet<(u64, Option<FunctionName>)>,
-    /// The functions in `next`, and whether the entry for all functions is in it.
-    pub(super) functions: HashSet<FunctionName>,
-    pub(super) all: bool,
+    /// Who has an entry in `next`.
+    noted: HashSet<Option<FunctionName>>,
 }
 
 impl Expiries {
-    /// Notes when an invocation of this time becomes too old. The check may come up to a tenth of the age limit later,
-    /// so that it also covers invocations that follow soon after.
-    pub(super) fn add(&mut self, whose: Option<FunctionName>, keep_for: Duration, accepted_ms: u64, now_ms: u64) {
-        let is_new = match &whose {
-            Some(function) => self.functions.insert(function.clone()),
-            None => !std::mem::replace(&mut self.all, true),
-        };
-        if !is_new {
+    /// Notes when an invocation of this time becomes too old, unless an entry is noted or the age limit is long. The check may
+    /// come up to a tenth of the age limit later, so that it also covers invocations that follow soon after.
+    pub(super) fn add(
+        &mut self,
+        whose: Option<&FunctionName>,
+        keep_for: Duration,
+        accepted_ms: u64,
+        now_ms: impl FnOnce() -> u64,
+    ) {
+        if keep_for >= SHORT || !self.noted.insert(whose.cloned()) {
             return;
         }
         let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         let slack = (keep_for / 10).max(Duration::from_secs(1));
         let due = accepted_ms.saturating_add(ms(keep_for) + 1);
-        self.next.insert((due.max(now_ms.saturating_add(ms(slack))), whose));
+        let due = due.max(now_ms().saturating_add(ms(slack)));
+        self.next.insert((due, whose.cloned()));
     }
 
     /// Removes and returns an entry whose time has come.
@@ -40,10 +42,7 @@ impl Expiries {
             return None;
         }
         let (_, whose) = self.next.pop_first()?;
-        match &whose {
-            Some(function) => drop(self.functions.remove(function)),
-            None => self.all = false,
-        }
+        self.noted.remove(&whose);
         Some(whose)
     }
 }

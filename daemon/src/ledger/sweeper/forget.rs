@@ -5,8 +5,8 @@
 
 use crate::database;
 use crate::ledger::rows::{self, FAILED, UNFINISHED};
-use fnd_wire::ids::FunctionName;
-use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
+use fnd_wire::ids::{FunctionName, InvocationId};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params, params_from_iter};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -75,8 +75,8 @@ pub(super) struct Round {
     neighbours: Neighbours,
     /// Present while the round makes room on the disk: dead letters are kept, and keys from this invocation on.
     pub(super) keys_from: Option<u128>,
-    /// The last runs of functions that are kept only because there is no newer one. Without a name: of the one function.
-    pub(super) kept: Vec<(Option<FunctionName>, u128)>,
+    /// The last runs of functions that are kept only because there is no newer one; none of a round with one bound for all.
+    pub(super) kept: Vec<(FunctionName, u128)>,
 }
 
 /// An estimate, by the last probes, of how many invocations of one function are adjacent in the history of all
@@ -180,11 +180,14 @@ impl Round {
     }
 
     /// Returns a candidate that exceeds its bounds and is kept as the last run of its function.
-    fn keeps_last(&self, candidate: &ForgetCandidate) -> Option<(Option<FunctionName>, u128)> {
-        let last = (candidate.function.clone(), candidate.id);
+    fn keeps_last(&self, candidate: &ForgetCandidate) -> Option<(FunctionName, u128)> {
+        let function = match &self.scope {
+            Scope::Of(function) => Some(function),
+            Scope::All | Scope::Each(_) => candidate.function.as_ref(),
+        };
+        let function = function.filter(|_| candidate.is_last && self.exceeds(candidate))?;
         // A step that failed is repeated.
-        let is_new = candidate.is_last && self.exceeds(candidate) && !self.kept.contains(&last);
-        is_new.then_some(last)
+        Some((function.clone(), candidate.id)).filter(|last| !self.kept.contains(last))
     }
 
     fn takes(&self, candidate: &ForgetCandidate) -> bool {
@@ -234,14 +237,10 @@ impl Round {
 
 /// Returns the statement that lists candidates, in the order of the key and without sorting.
 pub(in crate::ledger) fn sql(scope: &Scope) -> String {
-    let function = if matches!(scope, Scope::Each(_)) {
-        "function"
-    } else {
-        "NULL"
-    };
-    let (index, which) = match scope {
-        Scope::All | Scope::Each(_) => ("NOT INDEXED", ""),
-        Scope::Of(_) => ("INDEXED BY by_function", "function = ?3 AND"),
+    let (index, which, function) = match scope {
+        Scope::All => ("NOT INDEXED", "", "NULL"),
+        Scope::Of(_) => ("INDEXED BY by_function", "function = ?3 AND", "NULL"),
+        Scope::Each(_) => ("NOT INDEXED", "", "function"),
     };
     format!(
         "SELECT id, {FAILED}, NOT ({UNFINISHED}),
@@ -276,9 +275,13 @@ fn candidate(row: &Row<'_>) -> rusqlite::Result<ForgetCandidate> {
 }
 
 /// Returns the oldest invocation after another, of one function or of all.
-pub(super) fn oldest(db: &Connection, of: Option<&FunctionName>, after: u128) -> rusqlite::Result<Option<u128>> {
+pub(super) fn oldest(
+    db: &Connection,
+    of: Option<&FunctionName>,
+    after: u128,
+) -> rusqlite::Result<Option<InvocationId>> {
     let after = after.to_be_bytes();
-    let read = |row: &Row<'_>| Ok(u128::from_be_bytes(row.get(0)?));
+    let read = |row: &Row<'_>| rows::id(row, 0);
     match of {
         Some(function) => {
             let sql =
@@ -317,22 +320,15 @@ fn bytes(db: &Connection, first: u128, last: u128) -> rusqlite::Result<u64> {
 
 /// Forgets all invocations from one to another.
 fn forget(db: &Connection, first: u128, last: u128) -> rusqlite::Result<()> {
-    // SQLite deletes a range in two passes, but a single row in one.
-    let which = |id: &str| {
-        if first == last {
-            format!("{id} = ?1")
-        } else {
-            format!("{id} >= ?1 AND {id} <= ?2")
-        }
-    };
-    let (first, last) = (first.to_be_bytes(), last.to_be_bytes());
+    let ends = [first, last].map(u128::to_be_bytes);
     for (table, id) in [("attempt", "invocation"), ("body", "invocation"), ("invocation", "id")] {
-        let mut statement = db.prepare_cached(&format!("DELETE FROM {table} WHERE {}", which(id)))?;
-        if first == last {
-            statement.execute([first])?;
-        } else {
-            statement.execute([first, last])?;
-        }
+        // SQLite deletes a range in two passes, but a single row in one.
+        let (which, ends) = match first == last {
+            true => (format!("{id} = ?1"), &ends[..1]),
+            false => (format!("{id} >= ?1 AND {id} <= ?2"), &ends[..]),
+        };
+        let sql = format!("DELETE FROM {table} WHERE {which}");
+        database::execute(db, &sql, params_from_iter(ends))?;
     }
     Ok(())
 }
@@ -344,8 +340,8 @@ pub(super) struct ForgetWalk {
     at: u128,
     /// How many more invocations are kept.
     left: u32,
-    /// The index that it follows.
-    pub(super) index: &'static str,
+    /// Whether it counts only those that failed.
+    failed: bool,
 }
 
 impl ForgetWalk {
@@ -354,7 +350,7 @@ impl ForgetWalk {
         Self {
             at: u128::MAX,
             left: keep,
-            index: if failed { "failed_of" } else { "by_function" },
+            failed,
         }
     }
 
@@ -364,14 +360,12 @@ impl ForgetWalk {
             return Ok(Some(0));
         }
         let skip = self.left.min(WALK);
-        let only = if self.index == "failed_of" {
-            format!("AND {FAILED}")
-        } else {
-            String::new()
+        let (index, only) = match self.failed {
+            true => ("failed_of", format!("AND {FAILED}")),
+            false => ("by_function", String::new()),
         };
         let sql = format!(
-            "SELECT id FROM invocation INDEXED BY {} WHERE function = ?1 {only} AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3",
-            self.index
+            "SELECT id FROM invocation INDEXED BY {index} WHERE function = ?1 {only} AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3"
         );
         let more = skip < self.left;
         // A step on the way stops at the last invocation that is kept; the final step stops at the first that is not.

@@ -124,13 +124,12 @@ impl Sweeper {
         keep_for: Duration,
         aged: KeepBounds,
     ) -> rusqlite::Result<()> {
-        if keep_for >= SHORT {
-            return Ok(());
-        }
-        if let Some(oldest) = forget::oldest(db, whose, aged.end())? {
-            let now_ms = (self.clock)().unix_ms;
-            self.expiries
-                .add(whose.cloned(), keep_for, super::time_of(oldest), now_ms);
+        // A long age limit is checked once an hour, and needs no search for the oldest record.
+        if keep_for < SHORT
+            && let Some(oldest) = forget::oldest(db, whose, aged.end())?
+        {
+            let now_ms = || (self.clock)().unix_ms;
+            self.expiries.add(whose, keep_for, oldest.unix_ms(), now_ms);
         }
         Ok(())
     }

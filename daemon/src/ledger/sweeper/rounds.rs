@@ -86,26 +86,18 @@ impl Sweeper {
     /// last one is checked again when there is a newer one.
     pub(super) fn has_passed(&mut self, round: Round) {
         let end = round.bounds.end();
-        let mut kept = round.kept;
         match round.scope {
             Scope::All => {}
             Scope::Of(function) => {
-                let passed = self.passed.entry(function.clone()).or_insert(end);
+                let passed = self.passed.entry(function).or_insert(end);
                 *passed = end.max(*passed);
-                kept.iter_mut().for_each(|(whose, _)| *whose = Some(function.clone()));
-                self.is_overdue(kept);
             }
             Scope::Each(all) => {
                 let all = all.into_iter().map(|(function, bounds)| (function, bounds.end()));
                 self.passed.extend(all);
-                self.is_overdue(kept);
             }
         }
-    }
-
-    fn is_overdue(&mut self, kept: Vec<(Option<FunctionName>, u128)>) {
-        for (function, id) in kept {
-            let Some(function) = function else { continue };
+        for (function, id) in round.kept {
             if let Some(passed) = self.passed.get_mut(&function) {
                 *passed = (*passed).min(id.saturating_sub(1));
             }

@@ -185,7 +185,7 @@ fn a_new_message_is_looked_for_without_a_wait_for_the_writer() {
             assert!(asked.as_mut().now_or_never().is_none());
             let queries = ledger.reading.take_now();
             assert_eq!(queries.len(), 1);
-            assert!(queries.iter().all(|query| query.waits_for_writer() == waits_for_writer));
+            assert!(queries.iter().all(|query| query.waits_for_writer == waits_for_writer));
             ledger.reading.answer(queries);
         }
         let found = asked.now_or_never().unwrap().unwrap();

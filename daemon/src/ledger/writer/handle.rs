@@ -145,7 +145,7 @@ impl LedgerWriter {
 
     /// Sets a new retention; records that exceed it are forgotten soon, also if it keeps less than the one before.
     pub fn retain(&self, retention: Retention) {
-        self.queue.retain(Box::new(retention));
+        self.queue.retain(retention);
     }
 
     /// Returns the sizes of the history.

@@ -8,7 +8,7 @@ use crate::ledger::{files, store};
 use fnd_core::records::InvocationRecord;
 use fnd_core::records::outcome::{RunState, Trigger};
 use fnd_core::run::Shares;
-use fnd_wire::ids::{InvocationId, WorkerId};
+use fnd_wire::ids::WorkerId;
 use std::sync::Arc;
 
 /// Most commands that are kept for a retry. Older commands are the starts of invocations that newer commands end, so
@@ -50,9 +50,10 @@ impl LedgerThread {
                 LedgerCommand::MakeDurable { id, .. } => (self.acknowledge)(Acknowledged::Stored {
                     id: *id,
                     // The acceptance of the invocation may never have been stored.
-                    result: outcome().and_then(|()| {
-                        let is_durable = store::is_durable(&self.db, *id);
-                        or_why(is_durable, "the ledger does not have it")
+                    result: outcome().and_then(|()| match store::is_durable(&self.db, *id) {
+                        Ok(true) => Ok(()),
+                        Ok(false) => Err("the ledger does not have it".into()),
+                        Err(error) => Err(error.to_string().into()),
                     }),
                 }),
                 LedgerCommand::Publish { shares, .. } => self.settle_events(shares, result),
@@ -113,12 +114,15 @@ impl LedgerThread {
 
     /// Acknowledges the end of a run for files. A run that repeats another may be one.
     fn settle_files(&self, record: &InvocationRecord) {
-        let contents = files::waiting(&self.db, record.id);
-        let contents = or_nothing(contents, "which files wait for", record.id);
+        let id = record.id;
+        let contents = files::waiting(&self.db, id).unwrap_or_else(|error| {
+            tracing::error!("failed to read which files wait for the invocation {id}: {error}");
+            Vec::new()
+        });
         if record.trigger == Trigger::File || !contents.is_empty() {
             (self.acknowledge)(Acknowledged::FilesEnded {
                 function: record.function.clone(),
-                id: record.id,
+                id,
                 success: record.state == RunState::Succeeded,
                 contents,
             });
@@ -207,23 +211,6 @@ impl LedgerThread {
         if self.backlog.is_empty() {
             queue.in_hand = None;
         }
-    }
-}
-
-/// Returns what was read, or nothing, and reports an error about an invocation.
-fn or_nothing<T: Default>(read: rusqlite::Result<T>, what: &str, id: InvocationId) -> T {
-    read.unwrap_or_else(|error| {
-        tracing::error!("failed to read {what} the invocation {id}: {error}");
-        T::default()
-    })
-}
-
-/// Returns why something is not stored, if it is not.
-fn or_why(is_stored: rusqlite::Result<bool>, why: &str) -> Result<(), Arc<str>> {
-    match is_stored {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(why.into()),
-        Err(error) => Err(error.to_string().into()),
     }
 }
 

@@ -7,11 +7,10 @@ use crate::ledger::command::{self, LedgerCommand};
 use crate::ledger::events::Earlier;
 use crate::ledger::messages;
 use crate::ledger::room::Pages;
-use crate::ledger::store_error::StoreError;
 use crate::ledger::unwritable;
 use fnd_core::records::Accepted;
 use fnd_wire::ids::InvocationId;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::collections::{HashMap, HashSet};
 
 /// The report of a transaction.
@@ -106,13 +105,12 @@ impl LedgerThread {
         }
         // Use savepoints only after a refusal: a savepoint costs about as much as the command inside it.
         match self.transact(commands, false) {
-            Err(StoreError::Refused(_)) => self.transact(commands, true),
+            Err(error) if is_refusal(&error) => self.transact(commands, true),
             other => other,
         }
-        .map_err(|(StoreError::Disk(error) | StoreError::Refused(error))| error)
     }
 
-    fn transact(&mut self, commands: &[LedgerCommand], one_by_one: bool) -> Result<WrittenRecords, StoreError> {
+    fn transact(&mut self, commands: &[LedgerCommand], one_by_one: bool) -> rusqlite::Result<WrittenRecords> {
         let mut written = WrittenRecords::default();
         let mut transaction = self.db.transaction()?;
         // SQLite writes no page for a row that stays as it is. A commit without pages syncs nothing, shows no fault of the disk, and
@@ -135,12 +133,12 @@ impl LedgerThread {
             let stored = stored.and_then(|()| counts.store(&step));
             match stored {
                 Ok(()) => step.commit()?,
-                Err(StoreError::Disk(error)) => return Err(StoreError::Disk(error)),
-                Err(StoreError::Refused(error)) => {
+                Err(error) if is_refusal(&error) => {
                     written.refused += 1;
                     drop(step);
                     tracing::error!("the ledger refused a record ({error}), continuing without it");
                 }
+                Err(error) => return Err(error),
             }
         }
         counts.store(&transaction)?;
@@ -150,6 +148,15 @@ impl LedgerThread {
         (self.commit)(transaction)?;
         Ok(written)
     }
+}
+
+/// Returns whether a command is at fault, so that it will never work. With every other error the disk or the database is at fault:
+/// the whole transaction has failed, and may work later.
+fn is_refusal(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
+    )
 }
 
 /// Leaves out commands that a later command of the same transaction replaces: earlier states of an invocation, and the

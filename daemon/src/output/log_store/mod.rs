@@ -23,10 +23,11 @@ pub use retention::{KeepOutput, Keeper};
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
 use record::{OutputRecord, RecordHead, RecordRead};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// Size from which a new segment is begun, bytes.
 pub const SEGMENT: u64 = 16 << 20;
@@ -211,6 +212,12 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Returns when a file was written last, Unix milliseconds; nothing if that is not known.
+fn modified_ms(about: &Metadata) -> Option<u64> {
+    let since = about.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Returns the numbers of a function's segments, oldest first; none if there is no directory.

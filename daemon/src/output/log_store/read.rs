@@ -2,7 +2,7 @@
 //! that the query wants, then the text of one line after the other.
 
 use super::record::{self, OutputRecord, RecordRead};
-use super::{Decoder, Line, Position, Stream, directory, segment_path, segments};
+use super::{Decoder, Line, Position, Stream, directory, modified_ms, segment_path, segments};
 use fnd_core::api::LogLine;
 use fnd_core::instant;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId};
@@ -11,7 +11,6 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
 
 /// Which lines to read; absent means all.
 #[derive(Debug, Clone, Default)]
@@ -216,11 +215,8 @@ fn keep_newest(index: &mut Vec<IndexedLine>, tail: usize) {
 
 /// Returns when a file was written last, Unix milliseconds; no line in it is newer.
 fn written_ms(path: &Path) -> u64 {
-    let written = path.metadata().and_then(|metadata| metadata.modified()).ok();
-    let since = written.and_then(|written| written.duration_since(UNIX_EPOCH).ok());
-    since.map_or_else(crate::clock::unix_ms, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-    })
+    let written = path.metadata().ok().and_then(|about| modified_ms(&about));
+    written.unwrap_or_else(crate::clock::unix_ms)
 }
 
 fn unreadable(error: &io::Error) -> String {

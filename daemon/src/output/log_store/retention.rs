@@ -7,7 +7,7 @@
 //! function writes to is removed only if nothing was written to it for a minute; [`LogStore`](super::LogStore) notices this
 //! and begins it anew.
 
-use super::{remove, segment_path, segments};
+use super::{modified_ms, remove, segment_path, segments};
 use crate::clock::monotonic;
 use crate::free_space::FreeSpace;
 use crate::ledger::{LimitsOf, Retention, room};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// How often the thread checks for old output.
 const EVERY: Duration = Duration::from_secs(3600);
@@ -259,8 +259,7 @@ fn find(root: &Path, now_ms: u64) -> io::Result<Vec<KeptOutput>> {
 }
 
 fn written_ms(about: &Metadata) -> u64 {
-    let written = about.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    u64::try_from(written.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    modified_ms(about).unwrap_or(0)
 }
 
 fn inspect(directory: PathBuf, now_ms: u64) -> io::Result<KeptOutput> {
@@ -297,6 +296,7 @@ fn inspect(directory: PathBuf, now_ms: u64) -> io::Result<KeptOutput> {
 mod tests {
     use super::*;
     use std::fs::{File, FileTimes, create_dir_all};
+    use std::time::UNIX_EPOCH;
 
     const NOW: u64 = 2_000_000_000_000;
 

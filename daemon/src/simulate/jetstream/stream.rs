@@ -102,7 +102,6 @@ impl StreamModel {
     pub(super) fn message(&self, sequence: u64) -> Option<FoundMessage> {
         let message = self.messages.get(&sequence)?;
         Some(FoundMessage {
-            subject: self.subject(),
             place: self.place(sequence, message.stored_ms),
             headers: message.headers(),
             payload: message.payload(),
@@ -155,7 +154,6 @@ impl StreamModel {
             place: self.place(number, message.stored_ms),
             ack: ack.into(),
             delivered: numbers.count,
-            stored_ms: message.stored_ms,
             headers: message.headers(),
             payload: message.payload(),
         };

@@ -8,7 +8,7 @@ use crate::cli::DaemonCli;
 use crate::clock::Clock;
 use crate::driver::releases::HoldResult;
 use crate::driver::{Daemon, DriverMessage};
-use crate::functions::catalog::{Catalog, CatalogEvent, CatalogRequest, DetachedCatalog, Unclaimed};
+use crate::functions::catalog::{Catalog, CatalogEvent, CatalogRequest, DetachedCatalog, Findings};
 use crate::settings::CurrentSettings;
 use crate::simulate::{files_of, places_below};
 use crate::start::connected::Connected;
@@ -298,12 +298,7 @@ impl World {
                         let all = self.reported.keys().map(files_of).collect();
                         self.send(DriverMessage::Catalog(CatalogEvent::Changed(all)));
                     }
-                    self.send(DriverMessage::Catalog(CatalogEvent::Findings {
-                        problems: Vec::new(),
-                        clashes: Vec::new(),
-                        unclaimed: Unclaimed::default(),
-                        unread: Vec::new(),
-                    }));
+                    self.send(DriverMessage::Catalog(CatalogEvent::Findings(Findings::default())));
                     self.send(DriverMessage::Catalog(CatalogEvent::Scanned(number)));
                 }
                 CatalogRequest::Reported(number) => {

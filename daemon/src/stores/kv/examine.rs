@@ -2,7 +2,7 @@
 
 use super::salvage;
 use super::store::KvStore;
-use super::tables::{OpenError, asides, check_pages, check_values, check_version, lost_commits, totals};
+use super::tables::{OpenError, asides, check_values, check_version, lost_commits, totals};
 use crate::database::{self, REPAIR, damage_finding};
 use crate::stores::database::StorePlaces;
 use fnd_core::kv::Totals;
@@ -83,7 +83,7 @@ fn judge(path: &Path) -> (LedgerFinding, Option<Totals>) {
     }
     let read = database::open_read_only(path).and_then(|db| {
         check_version(&db)?;
-        check_pages(&db)?;
+        database::check_pages(&db, "quick_check")?;
         if let Some(why) = salvage::hold(&db)? {
             return Ok((Totals::default(), Some(why)));
         }

@@ -1,7 +1,7 @@
 //! The database of the state: it is opened, and its statements.
 
 use super::salvage;
-use super::tables::{OpenError, SCHEMA, check_pages, check_values, check_version, is_whole, lost_commits, totals};
+use super::tables::{OpenError, SCHEMA, check_values, check_version, is_whole, lost_commits, totals};
 use crate::database::{self, Replacement};
 use crate::stores::database::{StoreDatabase, StorePlaces};
 use fnd_core::api::{StateEntry, StateKeyView, StateKeys, StateScope, StateScopes, StateWritten};
@@ -54,7 +54,7 @@ impl KvStore {
         // Damage is found before anything is written: the thread has no caller yet, and 256 MiB are read in a moment.
         let check = |db: &Connection| {
             let version = check_version(db)?;
-            check_pages(db)?;
+            database::check_pages(db, "quick_check")?;
             if version > 0 { check_values(db) } else { Ok(()) }
         };
         let base = StoreDatabase::open(path, &places.run, &SCHEMA, check)?;

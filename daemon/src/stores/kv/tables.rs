@@ -104,14 +104,6 @@ pub(super) fn check_version(db: &Connection) -> rusqlite::Result<i64> {
     ))
 }
 
-pub(super) fn check_pages(db: &Connection) -> rusqlite::Result<()> {
-    let verdict: String = db.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    match verdict.as_str() {
-        "ok" => Ok(()),
-        _ => Err(database::damaged(verdict)),
-    }
-}
-
 /// Counts what is stored.
 pub(super) fn totals(db: &Connection) -> rusqlite::Result<Totals> {
     let sql = "SELECT count(*), coalesce(sum(bytes), 0), (SELECT version FROM floor) FROM entry";

@@ -10,9 +10,7 @@ use super::{MessageEffect, Messages};
 use fnd_core::records::MessageMark;
 use fnd_core::run::{Now, TakenOver};
 use fnd_core::triggers::nats::claim::ClaimRecord;
-use fnd_core::triggers::nats::delivery::{
-    ClaimSeen, DeliveryStep, GIVE_BACK_LEAST, LocalMessage, NothingRuns, Takeover, of_row,
-};
+use fnd_core::triggers::nats::delivery::{ClaimSeen, DeliveryStep, GIVE_BACK_LEAST, LocalMessage, Takeover, of_row};
 use fnd_core::triggers::nats::memory::KnownMessage;
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
@@ -160,10 +158,10 @@ impl Messages {
             step: row.step,
         };
         match of_row(local, &message.mark.place, &rules) {
-            Some(DeliveryStep::Acknowledge(why)) => {
-                if why == NothingRuns::Duplicate {
-                    self.count_for(&message.function, |counters| counters.duplicates += 1);
-                }
+            Some(DeliveryStep::Acknowledge { is_duplicate }) => {
+                self.count_for(&message.function, |counters| {
+                    counters.duplicates += u64::from(is_duplicate);
+                });
                 self.settle_delivery(ack);
             }
             Some(DeliveryStep::GiveBack(rest)) => self.give_back(ack, rest),

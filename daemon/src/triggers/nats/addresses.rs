@@ -49,7 +49,8 @@ impl Messages {
         }
     }
 
-    fn send_life(&mut self, id: InvocationId) {
+    /// Sends a sign of life.
+    pub(super) fn send_life(&mut self, id: InvocationId) {
         let Some(message) = self.open.get(&id) else { return };
         let (ack, signal) = (Arc::clone(&message.mark.ack), AckSignal::Progress);
         self.out.push(MessageEffect::Send(NatsRequest::Signal { ack, signal }));
@@ -135,7 +136,6 @@ pub(super) mod tests {
             ..mark("ORDERS", 7).place
         };
         Box::new(FoundMessage {
-            subject: "orders.new".to_owned(),
             place,
             headers: Vec::new(),
             payload: "{}".into(),

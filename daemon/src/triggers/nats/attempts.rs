@@ -74,11 +74,6 @@ impl Messages {
         }
     }
 
-    /// Returns how long the last attempt of a message may go on without a renewal; nothing if it has no lease.
-    pub(super) fn lease_of(&self, id: InvocationId) -> Option<Duration> {
-        self.open.get(&id)?.lease
-    }
-
     /// Has the lease count for an attempt that an fnd before this one has begun, whose claim has this limit: the manifest may say
     /// something else by now. Until then the worker has the deadline that the spawner knows from that fnd.
     pub(super) fn adopt_attempt(&mut self, now: Now, id: InvocationId, limit: ClaimLimit) {

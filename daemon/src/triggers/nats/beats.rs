@@ -6,7 +6,6 @@
 use super::books::{ClaimPurpose, KnownClaim, MessageStage, OpenMessage};
 use super::fact::EntryState;
 use super::node::NodeKey;
-use super::problems::DOWN_AFTER;
 use super::{MessageEffect, Messages};
 use fnd_core::run::{Event, Now};
 use fnd_core::triggers::nats::claim::ClaimLimit;
@@ -36,7 +35,7 @@ impl Messages {
         self.node.as_ref()?;
         let node = self.node_due();
         let message = self.due.first().map(|(at, _)| *at);
-        let down = self.connection.counts_as_down_at(DOWN_AFTER);
+        let down = self.connection.counts_as_down_at();
         let paused = self.entries.values().filter_map(|entry| entry.paused_until);
         let asks = paused.chain(self.ask_again_at).min();
         let forget = Some(self.forget_at);
@@ -71,7 +70,7 @@ impl Messages {
             self.due.remove(&(at, id));
             self.look_at(now, id);
         }
-        if self.connection.tells_down(now.mono, DOWN_AFTER) {
+        if self.connection.tells_down(now.mono) {
             self.out.push(MessageEffect::Changed);
         }
         if self.forget_at <= now.mono {
@@ -141,9 +140,10 @@ impl Messages {
         }
         let (mut waiting, mut running) = (Vec::new(), Vec::new());
         for id in self.lease.fence(now.mono) {
-            let lost = (id, self.lease_of(id).unwrap_or_default());
             self.count(id, |counters| counters.leases_lost += 1);
-            match self.open.get(&id).is_some_and(|message| message.attempt.is_some()) {
+            let message = self.open.get(&id);
+            let lost = (id, message.and_then(|message| message.lease).unwrap_or_default());
+            match message.is_some_and(|message| message.attempt.is_some()) {
                 true => running.push(lost),
                 false => waiting.push(lost),
             }

@@ -1,6 +1,6 @@
 //! The tables of the part: functions, entries, messages and questions.
 
-use super::fact::{ConsumerFigures, EntryState, PublishFailed, ReleaseFailed, StoredAt};
+use super::fact::{ConsumerFigures, EntryState, PublishFailed, ReleaseFailed};
 use super::outgoing::{EndOutcome, EndTargets};
 use super::wanted::WantedEntry;
 use fnd_core::api::ReleasedClaim;
@@ -8,6 +8,7 @@ use fnd_core::records::MessageMark;
 use fnd_core::triggers::nats::claim::ClaimRecord;
 use fnd_core::triggers::nats::delivery::{LocalStep, Takeover};
 use fnd_core::triggers::nats::rules::{FunctionLimits, NatsRules};
+use fnd_core::triggers::nats::server::answers::PubAck;
 use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -233,7 +234,7 @@ pub(super) enum Question {
     /// Something is published of the end of a message.
     PublishEnd(InvocationId),
     /// A caller publishes a message.
-    Publish(oneshot::Sender<Result<StoredAt, PublishFailed>>),
+    Publish(oneshot::Sender<Result<PubAck, PublishFailed>>),
 }
 
 /// Where whoever ends a claim waits for the answer.

@@ -59,19 +59,19 @@ impl Messages {
 
     /// Takes the ledger's answer to claims. Returns those of which the supervisor is to hear now: those of other work, and those of
     /// messages whose attempts begin, or fail, with this answer.
-    pub(crate) fn ledger_answers(&mut self, now: Now, ids: Vec<InvocationId>, is_stored: bool) -> Vec<InvocationId> {
-        let answer = match is_stored {
-            true => ClaimAnswer::Stored,
-            false => ClaimAnswer::NotStored,
-        };
-        let mut are_told = ids;
-        are_told.retain(|id| !self.open_claims.is_open(*id) || self.is_told(now, *id, answer));
-        are_told
+    pub(crate) fn ledger_answers(
+        &mut self,
+        now: Now,
+        mut ids: Vec<InvocationId>,
+        is_stored: bool,
+    ) -> Vec<InvocationId> {
+        ids.retain(|id| !self.open_claims.is_open(*id) || self.is_told(now, *id, is_stored));
+        ids
     }
 
     /// Takes an answer of the ledger. Returns whether the outcome is the one that the ledger's answer has.
-    fn is_told(&mut self, now: Now, id: InvocationId, answer: ClaimAnswer) -> bool {
-        match self.outcome(now, id, answer) {
+    fn is_told(&mut self, now: Now, id: InvocationId, is_stored: bool) -> bool {
+        match self.outcome(now, id, ClaimAnswer::Ledger(is_stored)) {
             None => false,
             Some(ClaimOutcome::Begins) => true,
             Some(ClaimOutcome::Failed) => {
@@ -88,7 +88,7 @@ impl Messages {
 
     /// The register has a claim for which an attempt waits.
     pub(super) fn is_registered(&mut self, now: Now, id: InvocationId) {
-        if let Some(outcome) = self.outcome(now, id, ClaimAnswer::Registered) {
+        if let Some(outcome) = self.outcome(now, id, ClaimAnswer::Register(Ok(()))) {
             self.tell_outcome(id, outcome);
         }
     }
@@ -101,7 +101,7 @@ impl Messages {
         {
             message.stage = MessageStage::Open;
         }
-        if let Some(outcome) = self.open_claims.answered(id, ClaimAnswer::PutOff(pause)) {
+        if let Some(outcome) = self.open_claims.answered(id, ClaimAnswer::Register(Err(pause))) {
             self.tell_outcome(id, outcome);
         }
     }

@@ -22,7 +22,7 @@ impl Messages {
         self.has_new_room = true;
         let wanted = node.as_ref().map(|node| &node.identity);
         let keeps_place = match (&self.node, wanted) {
-            (Some(known), Some(wanted)) => known.key == wanted.key && known.bucket == wanted.bucket,
+            (Some(known), Some(wanted)) => known.name == wanted.name && known.bucket == wanted.bucket,
             (Some(_), None) => false,
             (None, _) => true,
         };

@@ -10,19 +10,17 @@
 use super::acceptance::REFUSED;
 use super::books::{KnownAddress, MessageCounters, OpenMessage, Question, SeenClaim};
 use super::fact::{DeliveredMessage, KeyAnswer, MessageAnswer};
-use super::request::{AckSignal, NatsRequest};
-use super::search::{key_of, view_of_found};
+use super::search::key_of;
 use super::{MessageEffect, Messages};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord};
 use fnd_core::triggers::nats::claim_key::node_key;
 use fnd_core::triggers::nats::delivery::{
-    ClaimSeen, Delivery, DeliveryStep, GIVE_BACK_LEAST, HolderSilence, LocalMessage, LocalStep, NothingRuns,
-    OriginalMessage, decide,
+    ClaimSeen, Delivery, DeliveryStep, GIVE_BACK_LEAST, HolderSilence, LocalMessage, LocalStep, OriginalMessage, decide,
 };
 use fnd_core::triggers::nats::memory::{KnownMessage, MessageMemory};
 use fnd_core::triggers::nats::message::{self, BadMessage, ReadMessage};
-use fnd_wire::ids::InvocationId;
+use fnd_wire::ids::{FunctionName, InvocationId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,19 +168,24 @@ impl Messages {
             original: pending.original,
             now_ms: now.unix_ms,
         });
-        self.carry_out(now, (number, open), step);
+        self.carry_out(now, (number, open), key, step);
     }
 
-    fn carry_out(&mut self, now: Now, (number, open): (u64, Option<InvocationId>), step: DeliveryStep) {
+    fn carry_out(
+        &mut self,
+        now: Now,
+        (number, open): (u64, Option<InvocationId>),
+        (function, key): (FunctionName, Arc<str>),
+        step: DeliveryStep,
+    ) {
         match step {
             DeliveryStep::Accept if self.deliveries.get(&number).is_some_and(|pending| !pending.is_wanted) => {
                 self.settle_pending(number, |counters| counters.skipped += 1);
             }
-            DeliveryStep::Renew | DeliveryStep::GoOn => self.renewed(now, number, open),
-            DeliveryStep::Acknowledge(NothingRuns::Duplicate) => {
-                self.settle_pending(number, |counters| counters.duplicates += 1);
+            DeliveryStep::Renew => self.renewed(now, number, open),
+            DeliveryStep::Acknowledge { is_duplicate } => {
+                self.settle_pending(number, |counters| counters.duplicates += u64::from(is_duplicate));
             }
-            DeliveryStep::Acknowledge(NothingRuns::Ended) => self.settle_pending(number, |_| {}),
             DeliveryStep::GiveBack(rest) => {
                 let seen = self.deliveries.get(&number).and_then(|pending| pending.seen_claim(now));
                 if let Some(seen) = seen {
@@ -190,33 +193,15 @@ impl Messages {
                 }
                 self.drop_delivery(number, rest);
             }
-            DeliveryStep::LookUp => self.look_up(number),
-            DeliveryStep::ReadClaim => self.ask_for_claim(number),
+            DeliveryStep::LookUp => self.out.push(MessageEffect::LookUp(number, function, key)),
+            DeliveryStep::ReadClaim => self.ask_for_key(Question::ClaimOfDelivery(number), key),
             DeliveryStep::ReadHolder => self.ask_for_holder(now, number),
-            DeliveryStep::ReadOriginal => self.ask_for_original(number),
+            DeliveryStep::ReadOriginal(stream, sequence) => {
+                self.ask_for_message(Question::OriginalOfDelivery(number), (stream, sequence));
+            }
             DeliveryStep::Accept => self.accept(now, number, None),
             DeliveryStep::TakeOver(takeover) => self.take_over(now, number, *takeover),
         }
-    }
-
-    /// Asks the ledger for the message of a delivery.
-    fn look_up(&mut self, number: u64) {
-        let Some(pending) = self.deliveries.get(&number) else {
-            return;
-        };
-        if let Some(entry) = self.entries.get(&pending.message.entry) {
-            let (function, key) = (entry.function.clone(), Arc::clone(&pending.key));
-            self.out.push(MessageEffect::LookUp(number, function, key));
-        }
-    }
-
-    /// Asks for the claim of a delivery.
-    pub(super) fn ask_for_claim(&mut self, number: u64) {
-        let Some(pending) = self.deliveries.get(&number) else {
-            return;
-        };
-        let key = Arc::clone(&pending.key);
-        self.ask_for_key(Question::ClaimOfDelivery(number), key);
     }
 
     /// Takes the claim of a delivery.
@@ -281,18 +266,6 @@ impl Messages {
         self.weigh(now, number);
     }
 
-    /// Asks for the message that the claim was made for.
-    pub(super) fn ask_for_original(&mut self, number: u64) {
-        let Some(pending) = self.deliveries.get(&number) else {
-            return;
-        };
-        let ClaimSeen::Found(claim, _) = &pending.claim else {
-            return;
-        };
-        let place = (claim.stream.as_str().into(), claim.sequence);
-        self.ask_for_message(Question::OriginalOfDelivery(number), place);
-    }
-
     /// Takes the message that the claim of a delivery was made for.
     pub(super) fn original_of_delivery(&mut self, now: Now, number: u64, result: MessageAnswer) {
         let Some(pending) = self.deliveries.get_mut(&number) else {
@@ -307,7 +280,7 @@ impl Messages {
         };
         // A stream that was made anew may have another message there.
         let is_it = found.is_some_and(|found| {
-            let found = view_of_found(&found);
+            let found = found.view();
             let read = message::read(&found, entry.wanted.body_max);
             key_of(&entry.function, &found, &read) == pending.key
         });
@@ -344,16 +317,12 @@ impl Messages {
         };
         message.mark.ack = Arc::clone(&ack);
         message.address = KnownAddress::Good;
-        let memory = MessageMemory::Renewed {
-            id,
-            ack: Arc::clone(&ack),
-        };
+        let memory = MessageMemory::Renewed { id, ack };
         self.out.push(MessageEffect::Store(memory));
         if message.is_ending() {
             return self.go_on(now, id);
         }
-        let signal = AckSignal::Progress;
-        self.out.push(MessageEffect::Send(NatsRequest::Signal { ack, signal }));
+        self.send_life(id);
     }
 
     /// The ledger has a row that is not in the books: its commit was done, and this fnd was told that it was not. Nothing of it has

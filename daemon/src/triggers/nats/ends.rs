@@ -19,10 +19,11 @@ use fnd_wire::ids::{Attempt, FunctionName, InvocationId, WorkerId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The pause before an end is tried again.
-const AGAIN: Duration = Duration::from_secs(5);
-/// The pause before an acknowledgement is repeated that nobody has answered twice. A new connection repeats it at once.
-const LATER: Duration = Duration::from_mins(5);
+/// The pause before an end is tried again, or what is published of it.
+pub(super) const AGAIN: Duration = Duration::from_secs(5);
+/// The pause before an acknowledgement is repeated that nobody has answered twice, or before a message is published that was tried
+/// in vain. A new connection repeats an acknowledgement at once.
+pub(super) const LATER: Duration = Duration::from_mins(5);
 
 impl Messages {
     /// Takes the messages of an fnd before this one, and the workers in which it has left attempts.

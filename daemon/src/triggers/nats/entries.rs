@@ -28,6 +28,12 @@ impl Messages {
         self.functions.get(function).is_some_and(|book| book.takes_work)
     }
 
+    /// Returns the entries of a function with their numbers, in the order of its manifest.
+    pub(super) fn entries_of<'a>(&'a self, book: &'a FunctionBook) -> impl Iterator<Item = (u32, &'a EntryBook)> {
+        let numbers = book.entries.iter();
+        numbers.filter_map(move |number| Some((*number, self.entries.get(number)?)))
+    }
+
     /// Takes the messages that a function wants from now on; absent: none. Messages that it has already go on.
     pub(crate) fn wants(&mut self, function: &FunctionName, wanted: Option<WantedMessages>) {
         let before = self.functions.remove(function);

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use fnd_core::records::StreamPlace;
 use fnd_core::triggers::nats::message::NatsMessage;
+use fnd_core::triggers::nats::server::answers::PubAck;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
@@ -58,7 +59,7 @@ pub enum NatsAnswer {
     /// Whether the server has confirmed the end of a delivery.
     Settled(Result<(), SettleFailed>),
     /// Where a message is stored that was to be published.
-    Published(Result<StoredAt, String>),
+    Published(Result<PubAck, String>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,8 +140,6 @@ pub struct DeliveredMessage {
     pub ack: Arc<str>,
     /// How often it was delivered, by the server's count.
     pub delivered: u64,
-    /// When the stream stored it, Unix milliseconds.
-    pub stored_ms: u64,
     pub headers: Vec<(String, String)>,
     pub payload: Bytes,
 }
@@ -149,9 +148,7 @@ impl DeliveredMessage {
     /// Returns the message for its readers.
     pub(super) fn view(&self) -> NatsMessage<'_> {
         NatsMessage {
-            subject: &self.subject,
             place: &self.place,
-            stored_ms: self.stored_ms,
             headers: &self.headers,
             payload: &self.payload,
         }
@@ -161,10 +158,20 @@ impl DeliveredMessage {
 /// A message in its stream, which nobody has delivered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundMessage {
-    pub subject: String,
     pub place: StreamPlace,
     pub headers: Vec<(String, String)>,
     pub payload: Bytes,
+}
+
+impl FoundMessage {
+    /// Returns the message for its readers.
+    pub(super) fn view(&self) -> NatsMessage<'_> {
+        NatsMessage {
+            place: &self.place,
+            headers: &self.headers,
+            payload: &self.payload,
+        }
+    }
 }
 
 /// A request that a function answers.
@@ -208,13 +215,4 @@ pub enum SettleFailed {
     NoResponders,
     /// The server has not answered in time.
     Timeout,
-}
-
-/// Where a stream has stored a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredAt {
-    pub stream: String,
-    pub sequence: u64,
-    /// Whether it was stored before, by its `Nats-Msg-Id`.
-    pub is_duplicate: bool,
 }

@@ -35,7 +35,7 @@
 //! - `node`: the key of this node in the register: its lease, and which fnd has its name
 //! - `outcome`: how far the end of a message is published
 //! - `outgoing`: the messages that fnd publishes at an end
-//! - `port`: the thread as the driver has it, and the ledger's reader
+//! - `port`: what the driver holds: the handle of the thread, and the reader of the ledger
 //! - `problems`: problems of the connection, the register and the entries
 //! - `pulls`: how many messages are asked for
 //! - `register`: the claims of messages: they are written and read, and what follows from the answers
@@ -86,8 +86,6 @@ mod wanted;
 
 pub(crate) use books::{MessageAttempt, MessageCounters};
 pub(crate) use fact::{PublishFailed, ReleaseFailed};
-pub(crate) use outgoing::EndedInvocation;
-pub(crate) use problems::NatsProblem;
 #[cfg(test)]
 pub(crate) use view::FunctionFigures;
 pub(crate) use view::NatsFigures;

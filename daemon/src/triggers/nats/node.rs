@@ -12,6 +12,7 @@ use super::fact::{ConnectedServer, FoundKey, KeyAnswer, WriteAnswer, WriteRefuse
 use super::{MessageEffect, Messages};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::NodeRecord;
+use fnd_core::triggers::nats::claim_key::node_key;
 use fnd_core::triggers::nats::witness::SilenceProof;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +28,6 @@ const START_AGAIN: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NodeIdentity {
     pub(super) name: String,
-    /// The key of the node.
-    pub(super) key: Arc<str>,
     /// A number that only this state directory on this machine has.
     pub(super) instance: u64,
     pub(super) bucket: Arc<str>,
@@ -166,7 +165,7 @@ impl Messages {
 
     pub(super) fn ask_for_node(&mut self, now: Now) {
         let Some(node) = &self.node else { return };
-        let key = Arc::clone(&node.key);
+        let key = node_key(&node.name).into();
         self.node_key = NodeKey::Asked;
         self.ask_for_key(Question::ReadNode(now.mono), key);
     }
@@ -212,7 +211,7 @@ impl Messages {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at_ms: now.unix_ms,
         };
-        let key = Arc::clone(&node.key);
+        let key = node_key(&node.name).into();
         self.lease.sends(now.mono);
         self.ask_to_write(Question::Renew(now.mono), key, record.bytes(), revision);
     }
@@ -228,12 +227,10 @@ impl Messages {
                 if let NodeKey::Own(known) = &mut self.node_key {
                     *known = Some(*revision).max(*known);
                 }
-                let deadlines = self.lease.deadlines(now.mono);
-                let at = |rest| Some(now.mono.saturating_add(rest));
-                let leases = deadlines
-                    .into_iter()
-                    .map(|(worker, rest)| MessageEffect::Lease(worker, at(rest)));
-                self.out.extend(leases);
+                let deadlines = self.lease.deadlines().into_iter();
+                let at = |end: Duration| Some(end.max(now.mono));
+                self.out
+                    .extend(deadlines.map(|(worker, end)| MessageEffect::Lease(worker, at(end))));
             }
             Err(WriteRefused::Conflict) => self.ask_for_node(now),
             // The next renewal finds out.

@@ -3,20 +3,18 @@
 //! in the ledger remembers that something is to be published.
 
 use super::books::{ClaimPurpose, KnownClaim, Question, TakenPlace};
-use super::outgoing::{EndOutcome, EndTargets, EndedInvocation, outgoing};
+use super::ends::{AGAIN, LATER};
+use super::outgoing::{EndOutcome, EndTargets, outgoing};
 use super::request::NatsRequest;
 use super::{MessageEffect, Messages};
+use crate::ledger::StoredInvocation;
 use fnd_core::records::StreamPlace;
 use fnd_core::run::Now;
 use fnd_wire::ids::InvocationId;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// The pause before something is published again, and how often that is tried before the message ends without it.
-const AGAIN: Duration = Duration::from_secs(5);
+/// How often something is published before the message ends without it.
 const TRIES: u32 = 3;
-/// The pause before it is tried again after that.
-const LATER: Duration = Duration::from_mins(5);
 
 impl Messages {
     /// Publishes the messages that belong to the end of a message. Returns whether the end can go on at once.
@@ -89,18 +87,18 @@ impl Messages {
         &mut self,
         now: Now,
         id: InvocationId,
-        ended: Result<Option<Box<EndedInvocation>>, String>,
+        ended: Result<Option<Box<StoredInvocation>>, String>,
     ) {
         let Some(message) = self.open.get_mut(&id) else { return };
         message.is_asking = false;
         match ended {
             Ok(Some(ended)) => {
-                message.outcome = EndOutcome::Found(outgoing(&message.targets, &ended));
-                let has_any = matches!(&message.outcome, EndOutcome::Found(all) if !all.is_empty());
-                if message.mark.is_accepted || !has_any {
-                    // There is no claim, or it says the end already; or nothing is published.
-                    message.outcome.counts();
-                }
+                let all = outgoing(&message.targets, &ended);
+                // There is no claim, or it says the end already; or nothing is published.
+                message.outcome = match message.mark.is_accepted || all.is_empty() {
+                    true => EndOutcome::Publishing(all, 0),
+                    false => EndOutcome::Found(all),
+                };
                 self.go_on(now, id);
             }
             Ok(None) => {

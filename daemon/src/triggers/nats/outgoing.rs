@@ -1,9 +1,11 @@
 //! Makes the messages that fnd publishes at the end of a message: the result, and the dead letter. Pure.
 
 use super::request::OutgoingMessage;
+use crate::ledger::StoredInvocation;
 use fnd_core::records::cause::{Cause, DEPTH_HEADER, NatsCause};
 use fnd_core::records::outcome::RunState;
 use fnd_core::records::{InvocationRecord, Payload};
+use fnd_core::triggers::nats::message::begins_with;
 use fnd_manifest::function::NatsTrigger;
 use std::sync::Arc;
 
@@ -24,14 +26,6 @@ impl EndTargets {
             dead_letters: entry.dead_letters.as_deref().map(Into::into),
         }
     }
-}
-
-/// An ended invocation, as the ledger has it.
-#[derive(Debug)]
-pub struct EndedInvocation {
-    /// The record contains the result.
-    pub(crate) record: InvocationRecord,
-    pub(crate) payload: Option<Payload>,
 }
 
 /// How far the end of a message is published.
@@ -58,8 +52,8 @@ impl EndOutcome {
     }
 }
 
-/// Returns the messages that are published about an ended invocation.
-pub(super) fn outgoing(targets: &EndTargets, ended: &EndedInvocation) -> Vec<OutgoingMessage> {
+/// Returns the messages that are published about an ended invocation, whose record contains the result.
+pub(super) fn outgoing(targets: &EndTargets, ended: &StoredInvocation) -> Vec<OutgoingMessage> {
     let record = &ended.record;
     // Functions that send each other messages are a chain of calls, which has an end.
     let cause = ended.payload.as_ref().and_then(|payload| payload.cause.as_deref());
@@ -115,9 +109,9 @@ fn as_it_came(payload: &Payload) -> Vec<(String, String)> {
     let Some(Cause::Nats(NatsCause { headers, event, .. })) = payload.cause.as_deref() else {
         return Vec::new();
     };
-    let is_binary = headers.iter().any(|(name, _)| starts_with(name, "ce-"));
+    let is_binary = headers.iter().any(|(name, _)| begins_with(name, "ce-"));
     // Servers and fnd obey or believe these headers, so they are not copied from the message that came.
-    let is_own = |name: &str| starts_with(name, "Nats-") || starts_with(name, "Fnd-");
+    let is_own = |name: &str| begins_with(name, "Nats-") || begins_with(name, "Fnd-");
     let event = event.as_ref().filter(|_| !is_binary);
     let is_kept = |(name, _): &&(String, String)| {
         let replaced = event.is_some() && name.eq_ignore_ascii_case("Content-Type");
@@ -130,11 +124,6 @@ fn as_it_came(payload: &Payload) -> Vec<(String, String)> {
         all.extend(payload.content_type.as_deref().map(|kind| header("Content-Type", kind)));
     }
     all
-}
-
-fn starts_with(name: &str, start: &str) -> bool {
-    name.get(..start.len())
-        .is_some_and(|found| found.eq_ignore_ascii_case(start))
 }
 
 #[cfg(test)]
@@ -155,7 +144,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(crate) fn ended(reason: Reason) -> EndedInvocation {
+    pub(crate) fn ended(reason: Reason) -> StoredInvocation {
         let mut message = delivered(1, 7, 1);
         message.headers.push(header("Nats-Msg-Id", "mine"));
         message.headers.push(header("Kind", "a"));
@@ -170,9 +159,11 @@ pub(super) mod tests {
             message.headers.push(header(name, value));
         }
         let read = message::read(&message.view(), 100).unwrap();
-        EndedInvocation {
+        StoredInvocation {
             record: record(ID, reason),
             payload: Some(submission::payload(&message, &read)),
+            dead: false,
+            superseded_by: None,
         }
     }
 

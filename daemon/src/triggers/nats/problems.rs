@@ -3,12 +3,11 @@
 use super::Messages;
 use super::books::EntryBook;
 use super::fact::EntryState;
+use crate::report::problems::ReportedProblem;
 use fnd_wire::ids::FunctionName;
 use fnd_wire::units::print_duration;
 use std::time::Duration;
 
-/// How long there may be no connection until that is a problem: a server that starts again is back by then.
-pub(super) const DOWN_AFTER: Duration = Duration::from_secs(10);
 /// The part of `ack_wait` that an answer of the server may take: beyond that, lost renewals end attempts.
 const SLOW_PART: u32 = 6;
 
@@ -27,30 +26,13 @@ const BREAKS_AGAIN: &str = "the connection to the server of NATS breaks again an
 const MUTE: &str = "nothing is published to `result` and `dead_letters` of `[[nats]]`, because its author may not operate every \
      function, and a message may run each of them";
 
-/// A problem; `code` and `about` are those of [`ReportedProblem`](crate::report::problems::ReportedProblem).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NatsProblem {
-    /// One of `nats-down`, `nats-stream`, `nats-stalled`, `nats-slow`, `nats-node`, `nats-fence`, `nats-claim`.
-    pub(crate) code: &'static str,
-    /// The function, where the problem is about one; else empty.
-    pub(crate) about: String,
-    /// The problem and what to do.
-    pub(crate) text: String,
-}
-
-impl NatsProblem {
-    fn new(code: &'static str, about: String, text: String) -> Self {
-        Self { code, about, text }
-    }
-}
-
 impl Messages {
     /// Returns the problems at `now`, a time of the monotonic clock.
-    pub(crate) fn problems(&self, now: Duration) -> Vec<NatsProblem> {
+    pub(crate) fn problems(&self, now: Duration) -> Vec<ReportedProblem> {
         if self.node.is_none() {
             return self.left_over().into_iter().collect();
         }
-        let down = self.connection.down_since(now, DOWN_AFTER);
+        let down = self.connection.down_since(now);
         let down = down.map(|why| format!("there is no connection to a server of NATS: {why}; messages wait there"));
         let breaks = || self.connection.breaks_again(now).then(|| BREAKS_AGAIN.to_owned());
         let of_node = [
@@ -60,10 +42,10 @@ impl Messages {
             ("nats-claim", self.bad_claim.as_ref().map(|(why, _)| why.clone())),
         ];
         let of_node = of_node.into_iter();
-        let of_node = of_node.filter_map(|(code, text)| Some(NatsProblem::new(code, String::new(), text?)));
-        let mut problems: Vec<NatsProblem> = of_node.collect();
-        let mut add = |code, function: &FunctionName, text| {
-            problems.push(NatsProblem::new(code, function.to_string(), text));
+        let of_node = of_node.filter_map(|(code, text)| Some(ReportedProblem::new(code, text?)));
+        let mut problems: Vec<ReportedProblem> = of_node.collect();
+        let mut add = |code, function: &FunctionName, text: String| {
+            problems.push(ReportedProblem::about(code, function.as_str(), text));
         };
         for (function, why) in &self.unpublished {
             add("nats-stream", function, format!("{why}; it is tried again"));
@@ -72,16 +54,15 @@ impl Messages {
             if let Some(why) = self.waits_for_person(function) {
                 add("nats-claim", function, format!("`{function}`: {why}"));
             }
-            let entries = book.entries.iter().filter_map(|number| self.entries.get(number));
-            let entries = entries.filter(|_| book.takes_work);
-            for (code, why) in entries.flat_map(|entry| self.problems_of(entry)) {
+            let entries = self.entries_of(book).filter(|_| book.takes_work);
+            for (code, why) in entries.flat_map(|(_, entry)| self.problems_of(entry)) {
                 add(code, function, format!("`{function}`: {why}"));
             }
         }
         let mut entries = self.entries.values().filter(|entry| self.takes_work(&entry.function));
         let has_lease = |entry: &EntryBook| entry.wanted.rules.stream.is_some() && entry.wanted.rules.lease().is_some();
         if !self.has_fence && entries.any(has_lease) {
-            problems.push(NatsProblem::new("nats-fence", String::new(), OLD_SPAWNER.to_owned()));
+            problems.push(ReportedProblem::new("nats-fence", OLD_SPAWNER));
         }
         problems
     }
@@ -122,7 +103,7 @@ impl Messages {
     }
 
     /// Returns the problem of messages that an fnd before this one has begun, if there is no `[events.nats]` any more.
-    fn left_over(&self) -> Option<NatsProblem> {
+    fn left_over(&self) -> Option<ReportedProblem> {
         if !self.has_no_servers() {
             return None;
         }
@@ -144,6 +125,6 @@ impl Messages {
              or end them with `fndctl cancel`",
             names.join(", ")
         );
-        Some(NatsProblem::new("nats-down", String::new(), text))
+        Some(ReportedProblem::new("nats-down", text))
     }
 }

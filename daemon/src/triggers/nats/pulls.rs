@@ -38,13 +38,10 @@ impl Messages {
         if self.is_draining || self.is_closing {
             return Vec::new();
         }
-        let asks = self.functions.iter().filter(|(_, book)| {
-            let mut entries = book
-                .entries
-                .iter()
-                .filter_map(|number| Some((*number, self.entries.get(number)?)));
-            book.takes_work && entries.any(|(number, entry)| has_room(self.load((number, entry))))
-        });
+        let asks = self
+            .functions
+            .iter()
+            .filter(|(_, book)| book.takes_work && self.entries_of(book).any(|entry| has_room(self.load(entry))));
         let mut asks: Vec<FunctionName> = asks.map(|(function, _)| function.clone()).collect();
         self.turn = self.turn.wrapping_add(1);
         let first = self.turn.checked_rem(asks.len()).unwrap_or_default();

@@ -182,27 +182,20 @@ impl Messages {
         message.claim = KnownClaim::Written(claim.0, revision);
         message.mark.revision = Some(revision);
         (message.is_asking, message.keep_at) = (false, keep_at);
-        match (purpose, std::mem::replace(&mut message.stage, MessageStage::Open)) {
-            (ClaimPurpose::Begin, MessageStage::Claiming(_)) => {
-                let memory = MessageMemory::Claimed { id, revision };
-                self.out.push(MessageEffect::Store(memory));
-                self.is_registered(now, id);
-            }
-            (_, MessageStage::Ending) => {
-                message.stage = MessageStage::Ending;
-                message.outcome.counts();
-                // If it was to begin, it was cancelled meanwhile.
-                self.put_off_attempt((id, purpose), PUT_OFF);
-                self.go_on(now, id);
-            }
-            (_, stage) => {
-                message.stage = stage;
-                let memory = MessageMemory::Claimed { id, revision };
-                self.out.push(MessageEffect::Store(memory));
-                self.put_off_attempt((id, purpose), PUT_OFF);
-                self.adopt_attempt(now, id, limit);
-            }
+        if message.is_ending() {
+            message.outcome.counts();
+            // If it was to begin, it was cancelled meanwhile.
+            self.put_off_attempt((id, purpose), PUT_OFF);
+            return self.go_on(now, id);
         }
+        let memory = MessageMemory::Claimed { id, revision };
+        self.out.push(MessageEffect::Store(memory));
+        if purpose == ClaimPurpose::Begin && matches!(message.stage, MessageStage::Claiming(_)) {
+            message.stage = MessageStage::Open;
+            return self.is_registered(now, id);
+        }
+        self.put_off_attempt((id, purpose), PUT_OFF);
+        self.adopt_attempt(now, id, limit);
     }
 
     /// Takes the answer to a question for a claim.

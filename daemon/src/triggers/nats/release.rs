@@ -2,12 +2,13 @@
 
 use super::Messages;
 use super::books::{ClaimSearch, Question, ReleaseAnswer};
-use super::fact::{PublishFailed, ReleaseFailed, StoredAt, WriteAnswer, WriteRefused};
+use super::fact::{PublishFailed, ReleaseFailed, WriteAnswer, WriteRefused};
 use super::request::{NatsRequest, OutgoingMessage};
 use fnd_core::api::ReleasedClaim;
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
 use fnd_core::triggers::nats::delivery::GIVE_BACK_LEAST;
+use fnd_core::triggers::nats::server::answers::PubAck;
 use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,10 +58,7 @@ impl Messages {
         let failed = match self.node {
             None => Some(ReleaseFailed::NotConfigured),
             Some(_) if here.any(|message| message.mark.place.sequence == sequence) => Some(ReleaseFailed::Here),
-            Some(_) if !self.connection.is_ready() => {
-                let why = self.connection.error().unwrap_or("there is no connection");
-                Some(ReleaseFailed::Failed(why.to_owned()))
-            }
+            Some(_) if !self.connection.is_ready() => Some(ReleaseFailed::Failed(self.connection.why_away())),
             Some(_) => seen.as_ref().and_then(|seen| ends_itself(&seen.record)),
         };
         if let Some(failed) = failed {
@@ -101,18 +99,12 @@ impl Messages {
     }
 
     /// Publishes a message that a stream must confirm.
-    pub(crate) fn publish(&mut self, message: OutgoingMessage) -> oneshot::Receiver<Result<StoredAt, PublishFailed>> {
+    pub(crate) fn publish(&mut self, message: OutgoingMessage) -> oneshot::Receiver<Result<PubAck, PublishFailed>> {
         let (answer, answered) = oneshot::channel();
         let size = message.size();
         let failed = match self.connection.max_payload() {
             _ if self.node.is_none() => Some(PublishFailed::NotConfigured),
-            None => {
-                let why = self
-                    .connection
-                    .error()
-                    .unwrap_or("there is no connection to a server of NATS");
-                Some(PublishFailed::Failed(why.to_owned()))
-            }
+            None => Some(PublishFailed::Failed(self.connection.why_away())),
             Some(most) if size > most => Some(PublishFailed::TooLarge(size, most)),
             Some(_) => None,
         };
@@ -238,10 +230,10 @@ mod tests {
         let [NatsRequest::Publish { number, .. }] = requests[..] else {
             panic!("it is sent");
         };
-        let stored = StoredAt {
+        let stored = PubAck {
             stream: "S".to_owned(),
             sequence: 3,
-            is_duplicate: false,
+            duplicate: false,
         };
         messages.published(at(1), number, Ok(stored.clone()));
         assert_eq!(answer(answered), Ok(stored));

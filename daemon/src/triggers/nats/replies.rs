@@ -30,18 +30,17 @@ impl Messages {
         if inbox.as_ref().is_some_and(|inbox| inbox.starts_with('$')) {
             return;
         }
-        // It has no place in a stream, and no address for an acknowledgement.
+        // It has no place in a stream but its time, and no address for an acknowledgement.
         let message = DeliveredMessage {
             entry: request.entry,
             subject: request.subject,
             place: StreamPlace {
                 stream: "".into(),
-                created_ns: 0,
+                created_ns: now.unix_ms.saturating_mul(1_000_000),
                 sequence: 0,
             },
             ack: "".into(),
             delivered: 0,
-            stored_ms: now.unix_ms,
             headers: request.headers,
             payload: request.payload,
         };
@@ -53,7 +52,7 @@ impl Messages {
                 return self.reply(inbox, &function, failed(&problem));
             }
         };
-        if !read.holds(&message.view(), &entry.wanted.tests) {
+        if !read.holds(&message.view(), &entry.wanted.tests.0) {
             let detail = "`when` of the function does not hold for the request";
             let problem = Problem::new(Code::Unprocessable, detail).of(&function);
             return self.reply(inbox, &function, failed(&problem));

@@ -8,7 +8,7 @@
 
 use super::Messages;
 use super::books::{ClaimSearch, Question};
-use super::fact::{FoundMessage, KeyAnswer, MessageAnswer, ReleaseFailed};
+use super::fact::{KeyAnswer, MessageAnswer, ReleaseFailed};
 use super::release::{ends_itself, tell};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::ClaimRecord;
@@ -39,24 +39,12 @@ pub(super) fn key_of(
     }
 }
 
-/// Returns a message for its readers.
-pub(super) fn view_of_found(message: &FoundMessage) -> NatsMessage<'_> {
-    NatsMessage {
-        subject: &message.subject,
-        place: &message.place,
-        // No identity depends on it.
-        stored_ms: 0,
-        headers: &message.headers,
-        payload: &message.payload,
-    }
-}
-
 impl Messages {
     /// Returns the streams from which a function gets messages that are claimed, each once.
     pub(super) fn streams_of(&self, function: &FunctionName) -> Vec<(Arc<str>, u64)> {
-        let numbers = self.functions.get(function).into_iter().flat_map(|book| &book.entries);
+        let book = self.functions.get(function).into_iter();
         let mut streams: Vec<(Arc<str>, u64)> = Vec::new();
-        for entry in numbers.filter_map(|number| self.entries.get(number)) {
+        for (_, entry) in book.flat_map(|book| self.entries_of(book)) {
             let rules = &entry.wanted.rules;
             if let Some(stream) = rules.stream.as_deref().filter(|_| rules.claims())
                 && streams.iter().all(|(known, _)| **known != *stream)
@@ -82,7 +70,7 @@ impl Messages {
         let body_max = search.streams.pop().map_or(0, |(_, body_max)| body_max);
         match result {
             Ok(Some(found)) => {
-                let found = view_of_found(&found);
+                let found = found.view();
                 let key = key_of(&search.function, &found, &message::read(&found, body_max));
                 self.ask_for_key(Question::SearchClaim(search, Arc::clone(&key)), key);
             }
@@ -121,6 +109,7 @@ impl Messages {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fact::FoundMessage;
     use super::super::request::NatsRequest;
     use super::super::tests::{
         asked_for_key, at, claim, delivered, found, function, sent, serving, wanted_entry, wrote_claim,
@@ -147,7 +136,6 @@ mod tests {
 
     fn message_7() -> Option<Box<FoundMessage>> {
         Some(Box::new(FoundMessage {
-            subject: "orders.new".to_owned(),
             place: StreamPlace {
                 stream: "ORDERS".into(),
                 created_ns: 1,

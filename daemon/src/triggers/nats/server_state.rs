@@ -5,6 +5,8 @@ use fnd_core::run::Now;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// How long there may be no connection until that is a problem: a server that starts again is back by then.
+const DOWN_AFTER: Duration = Duration::from_secs(10);
 /// So many round trips say how long an answer usually takes.
 const ROUND_TRIPS: usize = 10;
 
@@ -131,35 +133,28 @@ impl ServerState {
         self.since.unwrap_or_default()
     }
 
-    /// Returns when a connection that is missing becomes a problem: `after` its loss. Nothing once that was told.
-    pub(super) fn counts_as_down_at(&self, after: Duration) -> Option<Duration> {
-        (!self.is_connected() && !self.is_told).then(|| self.since().mono.saturating_add(after))
+    /// Returns when a connection that is missing becomes a problem. Nothing once that was told.
+    pub(super) fn counts_as_down_at(&self) -> Option<Duration> {
+        (!self.is_connected() && !self.is_told).then(|| self.since().mono.saturating_add(DOWN_AFTER))
     }
 
     /// Says once whether the missing connection has become a problem.
-    pub(super) fn tells_down(&mut self, now: Duration, after: Duration) -> bool {
-        let tells = self.counts_as_down_at(after).is_some_and(|at| at <= now);
+    pub(super) fn tells_down(&mut self, now: Duration) -> bool {
+        let tells = self.counts_as_down_at().is_some_and(|at| at <= now);
         self.is_told |= tells;
         tells
     }
 
     /// Returns why there is no connection, if there was none for a while.
-    pub(super) fn down_since(&self, now: Duration, after: Duration) -> Option<&str> {
-        let is_over = self.since().mono.saturating_add(after) <= now;
-        (!self.is_connected() && is_over).then(|| self.why_down())
+    pub(super) fn down_since(&self, now: Duration) -> Option<&str> {
+        let is_over = self.since().mono.saturating_add(DOWN_AFTER) <= now;
+        self.error().filter(|_| !self.is_connected() && is_over)
     }
 
     /// Says whether one connection after the other was lost within the last minute.
     pub(super) fn breaks_again(&self, now: Duration) -> bool {
         let first = self.losses.front().filter(|_| self.losses.len() == LOSSES);
         first.is_some_and(|at| now.saturating_sub(*at) < LOSSES_WITHIN)
-    }
-
-    fn why_down(&self) -> &str {
-        match &self.link {
-            Link::Failed(why) => why,
-            Link::Down | Link::NoBucket(_) | Link::Up(_) => "no server has answered yet",
-        }
     }
 
     /// Returns what is wrong with the bucket.
@@ -174,9 +169,15 @@ impl ServerState {
     /// Returns what hinders, for people.
     pub(super) fn error(&self) -> Option<&str> {
         match &self.link {
-            Link::Down | Link::Failed(_) => Some(self.why_down()),
+            Link::Down => Some("no server has answered yet"),
+            Link::Failed(why) => Some(why),
             Link::NoBucket(_) | Link::Up(_) => self.bucket_problem().or(self.complaint.as_deref()),
         }
+    }
+
+    /// Returns why messages can neither be claimed nor published; empty if they can, and the server has not complained.
+    pub(super) fn why_away(&self) -> String {
+        self.error().unwrap_or_default().to_owned()
     }
 
     /// Returns how long the last answer took.
@@ -201,21 +202,17 @@ mod tests {
     fn a_missing_connection_is_a_problem_after_a_while_and_counts_from_its_loss() {
         let mut state = ServerState::default();
         state.begins(at(10));
-        let ten = Duration::from_secs(10);
-        assert_eq!(
-            (state.down_since(at(19).mono, ten), state.is_connected()),
-            (None, false)
-        );
+        assert_eq!((state.down_since(at(19).mono), state.is_connected()), (None, false));
         state.down(at(15), "refused".to_owned());
-        assert_eq!(state.down_since(at(20).mono, ten), Some("refused"));
-        assert!(!state.tells_down(at(19).mono, ten) && state.tells_down(at(20).mono, ten));
-        assert!(!state.tells_down(at(21).mono, ten) && state.counts_as_down_at(ten).is_none());
+        assert_eq!(state.down_since(at(20).mono), Some("refused"));
+        assert!(!state.tells_down(at(19).mono) && state.tells_down(at(20).mono));
+        assert!(!state.tells_down(at(21).mono) && state.counts_as_down_at().is_none());
         state.up(at(21), server());
-        assert_eq!((state.down_since(at(60).mono, ten), state.server()), (None, Some("n1")));
+        assert_eq!((state.down_since(at(60).mono), state.server()), (None, Some("n1")));
         state.down(at(70), "lost".to_owned());
         state.down(at(75), "refused".to_owned());
         assert_eq!((state.since().unix_ms, state.error()), (70_000, Some("refused")));
-        assert_eq!(state.down_since(at(80).mono, ten), Some("refused"));
+        assert_eq!(state.down_since(at(80).mono), Some("refused"));
     }
 
     #[test]
@@ -255,7 +252,7 @@ mod tests {
         state.no_bucket(at(2), "it is full".to_owned());
         assert_eq!((state.is_connected(), state.is_ready()), (true, false));
         assert_eq!(
-            (state.error(), state.down_since(at(99).mono, Duration::ZERO)),
+            (state.error(), state.down_since(at(99).mono)),
             (Some("it is full"), None)
         );
     }

@@ -3,7 +3,6 @@
 use super::node::NodeIdentity;
 use super::request::{ClaimBucket, NatsConnect};
 use crate::triggers::secrets::{Secret, named};
-use fnd_core::triggers::nats::claim_key::node_key;
 use fnd_core::triggers::nats::event::EventStream;
 use fnd_core::triggers::nats::server::objects::bucket_keeps;
 use fnd_manifest::function::nats::is_node;
@@ -59,7 +58,6 @@ impl NatsNode {
         let certificate = nats.certificate.as_ref().zip(nats.key.as_ref());
         Some(Self {
             identity: NodeIdentity {
-                key: node_key(&name).into(),
                 name: name.clone(),
                 instance,
                 bucket: Arc::clone(&bucket.name),
@@ -136,10 +134,7 @@ pub(super) mod tests {
         let why = unknown.connect.err().unwrap();
         assert_eq!(why, "the secret `nats-creds` (`credentials`) is not known");
         let known = node("vm1").unwrap();
-        assert_eq!(
-            (known.identity.name.as_str(), &*known.identity.key),
-            ("vm1", "nodes.vm1")
-        );
+        assert_eq!(known.identity.name, "vm1");
         let connect = known.connect.unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(connect.bucket.keeps, Duration::from_hours(24));
         assert_eq!(connect.credentials.unwrap().as_str(), "token");

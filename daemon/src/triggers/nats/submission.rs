@@ -2,7 +2,6 @@
 
 use super::books::EntryBook;
 use super::fact::DeliveredMessage;
-use bytes::Bytes;
 use fnd_core::data::Data;
 use fnd_core::instant;
 use fnd_core::records::cause::{Cause, EventCause, NatsCause};
@@ -45,7 +44,7 @@ pub(super) fn submission(
 pub(super) fn payload(message: &DeliveredMessage, read: &ReadMessage) -> Payload {
     let data = match &read.content {
         EventContent::None => None,
-        EventContent::Body => Some(data(&message.payload)),
+        EventContent::Body => Some(Data::from(&message.payload[..])),
         EventContent::Part(part) => Some(Data::from(&part[..])),
     };
     Payload {
@@ -59,13 +58,13 @@ pub(super) fn payload(message: &DeliveredMessage, read: &ReadMessage) -> Payload
 
 /// Returns the part of an unreadable message that is kept, for the readers of its dead letter.
 fn unread_payload(message: &DeliveredMessage, body_max: u64) -> Payload {
-    let is_too_large = message.payload.len() as u64 > body_max;
-    let kept = match is_too_large {
-        true => message.payload.slice(..message.payload.len().min(TOO_LARGE_KEPT)),
-        false => message.payload.clone(),
+    let size = message.payload.len();
+    let kept = match size as u64 > body_max {
+        true => &message.payload[..size.min(TOO_LARGE_KEPT)],
+        false => &message.payload[..],
     };
     Payload {
-        data: Some(data(&kept)),
+        data: Some(Data::from(kept)),
         content_type: header(message, "content-type")
             .filter(|_| !has_long_headers(message))
             .map(Into::into),
@@ -76,10 +75,6 @@ fn unread_payload(message: &DeliveredMessage, body_max: u64) -> Payload {
 
 fn has_long_headers(message: &DeliveredMessage) -> bool {
     message.view().header_size() > HEADERS_MAX
-}
-
-fn data(bytes: &Bytes) -> Data {
-    Data::from(&bytes[..])
 }
 
 /// Returns the cause of the run: an event that came by `[[event]]` is the same as on a node of its own.
@@ -103,7 +98,7 @@ fn cause(message: &DeliveredMessage, read: Option<&ReadMessage>) -> NatsCause {
         sequence: place.map(|place| place.sequence),
         delivered: place.map(|_| message.delivered),
         claim: None,
-        time: read.map_or_else(|| instant::text(message.stored_ms), |read| read.time.clone()),
+        time: instant::text(message.place.created_ns / 1_000_000),
         // Headers that are too long are not kept: they would be in the history for as long as the dead letter is.
         headers: match has_long_headers(message) {
             true => Vec::new(),
@@ -150,6 +145,7 @@ mod tests {
     #[test]
     fn a_message_is_payload_and_cause() {
         let mut message = delivered(1, 7, 2);
+        message.place.created_ns = 1_795_248_000_123_456_789;
         message
             .headers
             .push(("traceparent".to_owned(), format!("00-{:032x}-{:016x}-01", 5, 6)));
@@ -163,6 +159,7 @@ mod tests {
             (cause.sequence, cause.delivered, cause.headers.len()),
             (Some(7), Some(2), 1)
         );
+        assert_eq!(cause.time, "2026-11-21T08:00:00.123Z");
         assert!(submit.skipped.is_none() && submit.payload.trace.is_some());
         assert_eq!(submit.trigger, Trigger::Nats);
     }

@@ -3,18 +3,19 @@
 use super::books::{MessageStage, OpenMessage};
 use super::fact::{
     ConnectedServer, ConsumerFigures, DeliveredMessage, EntryState, FoundKey, FoundMessage, NatsAnswer, NatsFact,
-    SettleFailed, StoredAt, WriteRefused,
+    SettleFailed, WriteRefused,
 };
 use super::node::{NodeIdentity, NodeKey};
 use super::outgoing::EndTargets;
 use super::request::{ClaimBucket, KeyWrite, NatsConnect, NatsRequest};
-use super::wanted::{WantedEntry, WantedMessages};
+use super::wanted::{Compiled, WantedEntry, WantedMessages};
 use super::{MessageEffect, Messages};
 use fnd_core::records::outcome::{Reason, Trigger};
 use fnd_core::records::{InvocationRecord, MessageMark, StreamPlace};
 use fnd_core::run::Now;
 use fnd_core::triggers::nats::claim::{ClaimLimit, ClaimRecord, ClaimState};
 use fnd_core::triggers::nats::rules::{FunctionLimits, NatsRules};
+use fnd_core::triggers::nats::server::answers::PubAck;
 use fnd_manifest::function::NatsTrigger;
 use fnd_manifest::function::nats::AckMode;
 use fnd_wire::ids::{FunctionName, InvocationId};
@@ -44,7 +45,7 @@ impl Messages {
         self.answered_by_server(now, number, NatsAnswer::Settled(result.clone()));
     }
 
-    pub(super) fn published(&mut self, now: Now, number: u64, result: Result<StoredAt, String>) {
+    pub(super) fn published(&mut self, now: Now, number: u64, result: Result<PubAck, String>) {
         self.answered_by_server(now, number, NatsAnswer::Published(result));
     }
 }
@@ -116,7 +117,6 @@ pub(super) fn delivered(entry: u32, sequence: u64, count: u64) -> DeliveredMessa
         place: place("ORDERS", sequence),
         ack: format!("$JS.ACK.ORDERS.fnd-f.{count}.{sequence}.1.1.0").into(),
         delivered: count,
-        stored_ms: 1000,
         headers: Vec::new(),
         payload: "{}".into(),
     }
@@ -126,7 +126,7 @@ fn wanted_of(name: &str, entry: &NatsTrigger, limits: FunctionLimits) -> WantedE
     WantedEntry {
         rules: Arc::new(NatsRules::of(&function(name), entry, limits)),
         when: Vec::new(),
-        tests: Vec::new(),
+        tests: Compiled(Vec::new()),
         body_max: 1 << 20,
         replaces: false,
         is_rated: false,
@@ -228,7 +228,6 @@ pub(super) fn messages() -> Messages {
     Messages {
         node: Some(NodeIdentity {
             name: "vm1".to_owned(),
-            key: "nodes.vm1".into(),
             instance: 7,
             bucket: "fnd-claims".into(),
             keeps: Duration::from_hours(24),

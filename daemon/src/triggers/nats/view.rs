@@ -39,9 +39,8 @@ impl Messages {
     pub(crate) fn view(&self) -> Option<NatsView> {
         let node = self.node.as_ref()?;
         let triggers = self.functions.iter().flat_map(move |(function, book)| {
-            let entries = book.entries.iter();
-            entries
-                .filter_map(move |number| Some(self.entry_view((function, book), (*number, self.entries.get(number)?))))
+            let entries = self.entries_of(book);
+            entries.map(move |entry| self.entry_view((function, book), entry))
         });
         Some(NatsView {
             connected: self.connection.is_connected(),
@@ -85,15 +84,13 @@ impl Messages {
     pub(crate) fn figures(&self) -> Option<NatsFigures> {
         self.node.as_ref()?;
         let functions = self.functions.iter().map(|(function, book)| {
-            let entries = book.entries.iter().filter_map(|number| self.entries.get(number));
-            let pending: Vec<u64> = entries
-                .filter_map(|entry| Some(entry.figures.as_ref()?.pending))
-                .collect();
+            let entries = self.entries_of(book);
+            let pending = entries.filter_map(|(_, entry)| Some(entry.figures?.pending));
             let here = self.open.iter();
             let here = here.filter(|(_, message)| message.function == *function && message.takes_place());
             FunctionFigures {
                 function: function.clone(),
-                pending: (!pending.is_empty()).then(|| pending.iter().sum()),
+                pending: pending.reduce(|one, other| one + other),
                 here: here.clone().count() as u64,
                 leases: here.filter(|(id, _)| self.lease.has(**id)).count() as u64,
                 counters: self.counters_of(function),

@@ -28,14 +28,16 @@ pub fn adoption_record(bytes: &[u8]) {
                 termed: None,
                 ended,
             }),
-            AdoptionRecord::Member { handed_over, .. } => {
-                restored.members.extend(handed_over.map(|member_record| AdoptedMember {
-                    worker,
-                    record: *member_record,
-                    age,
-                    ended,
-                    is_fenced: false,
-                }))
+            AdoptionRecord::Member(handler) => {
+                restored
+                    .members
+                    .extend(handler.handed_over.map(|member_record| AdoptedMember {
+                        worker,
+                        record: *member_record,
+                        age,
+                        ended,
+                        is_fenced: false,
+                    }))
             }
         }
         let mut supervisor = Supervisor::new(

@@ -55,14 +55,6 @@ impl Drop for WorkerConnection {
     }
 }
 
-impl std::fmt::Debug for WarmWorker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member")
-            .field("calls", &self.calls)
-            .finish_non_exhaustive()
-    }
-}
-
 impl WarmWorker {
     /// Returns its conversation, where it speaks the protocol.
     pub(crate) fn conversation(&self) -> Option<Rc<Conversation>> {

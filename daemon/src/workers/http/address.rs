@@ -52,7 +52,7 @@ impl Address {
     pub fn free_port() -> io::Result<Self> {
         for _ in 0..TRIES {
             let port = fastrand::u16(PORTS);
-            // The port is free again when this line is over, so another process may take it. `stranger` finds that out.
+            // The port is free again when this line is over, so another process may take it. `check_owner` finds that out.
             if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
                 return Ok(Self::Port(port));
             }
@@ -61,12 +61,17 @@ impl Address {
         Err(io::Error::other(format!("no port from {first} to {last} is free")))
     }
 
+    /// Returns the variable that tells the worker where to listen, and its value.
+    pub(crate) fn variable(&self) -> (&'static str, String) {
+        match self {
+            Self::Port(port) => ("PORT", port.to_string()),
+            Self::Socket { path, .. } => ("FND_SOCKET_PATH", path.display().to_string()),
+        }
+    }
+
     /// Returns the words for a connection that failed, with the variable that tells the worker where to listen.
     pub(crate) fn refused(&self, error: &io::Error) -> String {
-        let variable = match self {
-            Self::Port(_) => "PORT",
-            Self::Socket { .. } => "FND_SOCKET_PATH",
-        };
+        let (variable, _) = self.variable();
         format!("it accepts no connections on ${variable}: {error}")
     }
 
@@ -101,10 +106,15 @@ impl Address {
         })
     }
 
-    /// Returns a user other than `uid` that listens on the port; absent if there is none, or it cannot be determined.
-    #[must_use]
-    pub fn stranger(&self, uid: u32) -> Option<u32> {
-        let Self::Port(port) = self else { return None };
+    /// Checks that no user other than `uid` listens on the port; without `uid`, or if that cannot be determined, nothing is
+    /// wrong.
+    ///
+    /// # Errors
+    /// Another user listens there; in words.
+    pub(crate) fn check_owner(&self, uid: Option<u32>) -> Result<(), String> {
+        let (Self::Port(port), Some(uid)) = (self, uid) else {
+            return Ok(());
+        };
         // A listener on another address of the machine does not take the worker's place.
         let is_here = |address: IpAddr| address.is_loopback() || address.is_unspecified();
         let listens = |entry: &procfs::net::TcpNetEntry| {
@@ -119,7 +129,12 @@ impl Address {
             .flatten()
             .filter(listens)
             .map(|entry| entry.uid);
-        users.find(|other| *other != uid)
+        match users.find(|other| *other != uid) {
+            None => Ok(()),
+            Some(other) => Err(format!(
+                "port {port} is not its own: a process of another user ({other}) listens there"
+            )),
+        }
     }
 }
 
@@ -200,9 +215,11 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = Address::Port(listener.local_addr().unwrap().port());
         assert_eq!(
-            (address.stranger(own()), address.stranger(own() + 1)),
-            (None, Some(own()))
+            [None, Some(own())].map(|user| address.check_owner(user)),
+            [Ok(()), Ok(())]
         );
+        let why = address.check_owner(Some(own() + 1)).unwrap_err();
+        assert!(why.contains(&format!("another user ({})", own())), "{why}");
         let Address::Port(free) = Address::free_port().unwrap() else {
             panic!("a port")
         };

@@ -1,7 +1,7 @@
 //! One call of a worker that serves HTTP: its request, its answer, and how it ended.
 
-use super::address::Address;
 use super::closable::RequestCloser;
+use super::endpoint::Endpoint;
 use super::exchange::{self, ExchangeError, Sent};
 use super::{DEATH_SHOWS, DEATH_SHOWS_LATER, Server, Upload};
 use crate::http::headers::put_upgrade;
@@ -159,12 +159,9 @@ impl HttpCallTask {
         let exchanged = async {
             match (request, upload) {
                 (Err(why), _) => Err(ExchangeError::Worker(why)),
-                (Ok(request), None) => self.keep(&open.0, signed(&open.0, request)).await,
+                (Ok(request), None) => self.keep(&open.0, request).await,
                 (Ok(_), Some(None)) => Err(ExchangeError::Caller),
-                (Ok(request), Some(Some(upload))) => {
-                    let request = signed(&open.0, request);
-                    self.pass(&open.0, request, upload, &mut afterwards).await
-                }
+                (Ok(request), Some(Some(upload))) => self.pass(&open.0, request, upload, &mut afterwards).await,
             }
         };
         // The rest of an exchange that is dropped is the connection, which is closed then.
@@ -175,6 +172,7 @@ impl HttpCallTask {
             sent = exchanged => sent,
         };
         open.0.closers.borrow_mut().remove(&self.call);
+        let cancelled = |why: &str| ((Reason::Cancelled, why.to_owned()), None);
         let (how, result) = match sent {
             Ok(outcome) => outcome,
             Err(ExchangeError::Worker(why)) => {
@@ -188,19 +186,13 @@ impl HttpCallTask {
             }
             // The next fnd records it as interrupted.
             Err(ExchangeError::Caller) if self.inbox.is_leaving() => return,
-            Err(ExchangeError::TooLarge) => {
-                let why = "the body of the request is larger than limits.body".to_owned();
-                ((Reason::Cancelled, why), None)
-            }
-            Err(ExchangeError::TooSlow) => {
-                let why = "the body of the request came too slowly".to_owned();
-                ((Reason::Cancelled, why), None)
-            }
+            Err(ExchangeError::TooLarge) => cancelled("the body of the request is larger than limits.body"),
+            Err(ExchangeError::TooSlow) => cancelled("the body of the request came too slowly"),
             Err(ExchangeError::Closed) => {
                 afterwards = Afterwards::Nothing;
-                ((Reason::Cancelled, "fnd closed the connection".to_owned()), None)
+                cancelled("fnd closed the connection")
             }
-            Err(ExchangeError::Caller) => ((Reason::Cancelled, "the caller closed the connection".to_owned()), None),
+            Err(ExchangeError::Caller) => cancelled("the caller closed the connection"),
         };
         // The end is in the table `in-flight` before the caller gets the last piece: an answered call must not become
         // `interrupted`.
@@ -210,8 +202,16 @@ impl HttpCallTask {
         drop(open);
     }
 
-    async fn send(&self, server: &Server, request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
-        let to = (self.worker, &reached(server)?);
+    /// Sends a request, with the worker's key.
+    async fn send(&self, server: &Server, mut request: Request<Sent>) -> Result<Response<Incoming>, ExchangeError> {
+        // A worker that is ready has an address.
+        let unknown = || ExchangeError::Worker("it never reported its port".to_owned());
+        let Endpoint { address, key } = server.endpoint();
+        let address = address.ok_or_else(unknown)?;
+        if let Some(key) = key {
+            key.put(request.headers_mut());
+        }
+        let to = (self.worker, &address);
         exchange::send(&self.inbox, to, Arc::clone(&self.closer), request).await
     }
 
@@ -258,18 +258,15 @@ impl HttpCallTask {
             left: upload.limit,
             error: Rc::clone(&of_body),
         });
-        let sent = self.send(server, request).await;
-        let answered = match sent {
+        let answered = match self.send(server, request).await {
             Ok(answered) => answered,
             Err(error) => {
                 let refused = match error {
-                    ExchangeError::TooLarge => Some(Headed::TooLarge(self.invocation)),
-                    ExchangeError::TooSlow => Some(Headed::TooSlow(self.invocation)),
-                    ExchangeError::Worker(_) | ExchangeError::Caller | ExchangeError::Closed => None,
+                    ExchangeError::TooLarge => Headed::TooLarge(self.invocation),
+                    ExchangeError::TooSlow => Headed::TooSlow(self.invocation),
+                    ExchangeError::Worker(_) | ExchangeError::Caller | ExchangeError::Closed => return Err(error),
                 };
-                if let Some(refused) = refused {
-                    let _ = answer.send(refused); // an error: the caller has gone
-                }
+                let _ = answer.send(refused); // an error: the caller has gone
                 return Err(error);
             }
         };
@@ -312,7 +309,7 @@ impl HttpCallTask {
         answer: oneshot::Sender<Headed>,
     ) -> Result<Outcome, ExchangeError> {
         let program = hyper::upgrade::on(&mut answered).await;
-        let program = program.map_err(|error| ExchangeError::Worker(exchange::broken_off(&crate::chain(&error))))?;
+        let program = program.map_err(|error| exchange::broken(&error))?;
         let (tunnel, ended) = Tunnel::new(program);
         let headed = Headed::Switched(self.invocation, Box::new(answered.map(|_| tunnel)));
         answer.send(headed).map_err(|_| ExchangeError::Caller)?;
@@ -324,20 +321,6 @@ impl HttpCallTask {
             Err(_) => Err(ExchangeError::Caller),
         }
     }
-}
-
-/// Returns a request with the worker's key.
-fn signed(server: &Server, mut request: Request<Bytes>) -> Request<Bytes> {
-    if let Some(key) = &server.endpoint.borrow().key {
-        key.put(request.headers_mut());
-    }
-    request
-}
-
-/// Returns the address of a worker; a worker that is ready has one.
-fn reached(server: &Server) -> Result<Address, ExchangeError> {
-    let unknown = || ExchangeError::Worker("it never reported its port".to_owned());
-    server.endpoint().address.ok_or_else(unknown)
 }
 
 /// Returns how the call ended, by the status of the answer: a 5xx status means that the server failed.

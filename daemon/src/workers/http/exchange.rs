@@ -156,13 +156,12 @@ pub(crate) async fn send(
         Sent::Passed { error, .. } => Some(Rc::clone(error)),
         Sent::Whole(_) => None,
     };
-    let bad = |error: &dyn std::error::Error| ExchangeError::Worker(words(error));
     let mut builder = http1::Builder::new();
     builder.max_buf_size(HEAD_MAX).max_headers(HEADERS_MAX);
     let (mut sender, connection) = builder
         .handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| bad(&error))?;
+        .map_err(|error| broken(&error))?;
     // The connection ends with the bodies; their readers see its error.
     if asks_upgrade {
         inbox.spawn(TaskOwner::Worker(worker), connection.with_upgrades().map(drop));
@@ -175,13 +174,13 @@ pub(crate) async fn send(
         ),
         Ok(answer) => Ok(answer),
         // Where the caller's body broke off, its own reason counts: hyper only tells that the body has failed.
-        Err(why) => Err(error.and_then(|error| error.take()).unwrap_or_else(|| bad(&why))),
+        Err(why) => Err(error.and_then(|error| error.take()).unwrap_or_else(|| broken(&why))),
     }
 }
 
-/// Describes what is wrong with an answer, for people.
-fn words(error: &dyn std::error::Error) -> String {
-    broken_off(&crate::chain(error))
+/// Returns the error of an answer that is wrong.
+pub(crate) fn broken(error: &dyn std::error::Error) -> ExchangeError {
+    ExchangeError::Worker(broken_off(&crate::chain(error)))
 }
 
 /// Describes an answer that breaks off, for people.
@@ -232,7 +231,7 @@ pub(crate) fn shows_its_end(headers: &HeaderMap) -> bool {
 pub async fn collect(mut body: Incoming, max: u64) -> Result<Option<Vec<u8>>, ExchangeError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| ExchangeError::Worker(words(&error)))?;
+        let frame = frame.map_err(|error| broken(&error))?;
         if let Ok(data) = frame.into_data() {
             if bytes.len() as u64 + data.len() as u64 > max {
                 return Ok(None);

@@ -89,7 +89,6 @@ pub(crate) struct Server {
 }
 
 /// A task that checks whether a worker is ready.
-#[derive(Debug)]
 pub(crate) struct ReadinessProbe(AbortHandle);
 
 impl Drop for ReadinessProbe {
@@ -190,10 +189,7 @@ fn address(rules: &Rules, sockets: &Path, (worker, user): (WorkerId, Option<u32>
 
 /// Returns the environment variables that give a worker its address and key.
 pub(crate) fn variables(endpoint: &Endpoint) -> impl Iterator<Item = (String, fnd_wire::form::Bytes)> {
-    let address = endpoint.address.as_ref().map(|address| match address {
-        Address::Port(port) => ("PORT", port.to_string()),
-        Address::Socket { path, .. } => ("FND_SOCKET_PATH", path.display().to_string()),
-    });
+    let address = endpoint.address.as_ref().map(Address::variable);
     let key = endpoint.key.as_ref();
     let key = key.map(|key| (WorkerKey::VARIABLE, key.as_str().to_owned()));
     let variable = |(name, value): (&str, String)| (name.to_owned(), fnd_wire::form::Bytes(value.into_bytes()));
@@ -241,9 +237,7 @@ impl Workers {
             .map(Address::Port)
             .ok_or("it reported that it is ready, but without its port")?;
         // A worker could name the port of somebody else's program, which would then get the requests of all callers.
-        if let (Address::Port(port), Some(other)) = (&address, server.user.and_then(|user| address.stranger(user))) {
-            return Err(strange(*port, other));
-        }
+        address.check_owner(server.user)?;
         server.endpoint.borrow_mut().address = Some(address);
         Ok(())
     }
@@ -286,9 +280,4 @@ impl Workers {
         self.inbox
             .spawn(owner, task.run(call::OpenCall::new(server), request, upload));
     }
-}
-
-/// Returns the message that a port is not the worker's.
-fn strange(port: u16, user: u32) -> String {
-    format!("port {port} is not its own: a process of another user ({user}) listens there")
 }

@@ -1,8 +1,7 @@
 //! Checks whether a worker that serves HTTP is ready: its address answers, and it is the worker's own.
 
-use super::address::Address;
 use super::endpoint::Endpoint;
-use super::{exchange, strange};
+use super::exchange;
 use crate::input::{Inbox, Input};
 use fnd_core::run::Event;
 use fnd_wire::ids::WorkerId;
@@ -30,15 +29,8 @@ pub(super) async fn probe(
     let mut reported = String::new();
     loop {
         let found = exchange::probe(&inbox, (worker, &address), key.as_ref(), ready.as_deref()).await;
-        // `stranger` reads the table of all sockets of the machine: not for a worker that does not serve yet.
-        let found = match (
-            &address,
-            user.filter(|_| found.is_ok()).and_then(|user| address.stranger(user)),
-        ) {
-            (Address::Port(port), Some(other)) => Err(strange(*port, other)),
-            _ => found,
-        };
-        match found {
+        // `check_owner` reads the table of all sockets of the machine: not for a worker that does not serve yet.
+        match found.and_then(|()| address.check_owner(user)) {
             Ok(()) => {
                 // Only `pool.concurrency` bounds the worker: it cannot be asked how many calls it takes.
                 let concurrency = u32::MAX;

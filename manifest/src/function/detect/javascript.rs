@@ -155,7 +155,8 @@ pub(super) fn imports(text: &str) -> Vec<&str> {
 }
 
 /// Returns JSON without the comments and the last commas of lists, which deno.jsonc may have.
-pub(super) fn plain_json(text: &str) -> String {
+#[must_use]
+pub fn plain_json(text: &str) -> String {
     let code = SYNTAX.blanked(text);
     let tokens = tokens(&code, text);
     let ends = |at: usize| tokens.get(at).is_some_and(|(_, token)| matches!(*token, "}" | "]"));

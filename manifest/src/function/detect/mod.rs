@@ -14,6 +14,8 @@
 //! - `ruby`: handlers in Ruby
 //! - `shell`: handlers in bash
 
+pub use javascript::plain_json;
+
 use super::project::is_standard;
 use lexer::Syntax;
 
@@ -113,12 +115,6 @@ pub fn imports(runtime: &str, code: &[u8]) -> Vec<String> {
 pub fn script_imports(code: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(code);
     javascript::imports(&text).into_iter().map(str::to_owned).collect()
-}
-
-/// Returns JSON without the comments and the last commas of lists.
-#[must_use]
-pub fn plain_json(text: &str) -> String {
-    javascript::plain_json(text)
 }
 
 /// Says whether a `.js` file is CommonJS, which node runs and deno does not: it uses `module.exports` or `require(`.

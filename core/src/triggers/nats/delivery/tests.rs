@@ -61,6 +61,10 @@ fn seconds(seconds: u64) -> DeliveryStep {
     DeliveryStep::GiveBack(Duration::from_secs(seconds))
 }
 
+fn acknowledge(is_same: bool) -> DeliveryStep {
+    DeliveryStep::Acknowledge { is_duplicate: !is_same }
+}
+
 #[test]
 fn a_new_message_is_accepted_and_one_that_comes_again_is_looked_up_first() {
     assert_eq!(step(true, |_, _| {}), DeliveryStep::Accept);
@@ -108,7 +112,7 @@ fn what_the_ledger_knows_decides_first() {
     use LocalStep::{Accepted, Closed, Ending, Open, Superseded};
     for (local, same, other) in [
         (Open, DeliveryStep::Renew, seconds(30)),
-        (Ending, DeliveryStep::GoOn, seconds(30)),
+        (Ending, DeliveryStep::Renew, seconds(30)),
         (Accepted, acknowledge(true), seconds(30)),
         (Closed, acknowledge(true), acknowledge(false)),
         (Superseded, DeliveryStep::ReadClaim, DeliveryStep::ReadClaim),
@@ -128,11 +132,11 @@ fn what_the_ledger_knows_decides_first() {
 #[test]
 fn work_that_has_ended_anywhere_is_acknowledged() {
     let ended = step(true, |d, known| d.claim = &known.ended);
-    assert_eq!(ended, DeliveryStep::Acknowledge(NothingRuns::Ended));
+    assert_eq!(ended, acknowledge(true));
     let duplicate = step(true, |d, known| {
         (d.place, d.claim) = (&known.other, &known.ended);
     });
-    assert_eq!(duplicate, DeliveryStep::Acknowledge(NothingRuns::Duplicate));
+    assert_eq!(duplicate, acknowledge(false));
 }
 
 #[test]
@@ -150,7 +154,10 @@ fn a_duplicate_takes_over_only_what_no_other_message_goes_on_with() {
         DeliveryStep::ReadHolder
     );
     for silence in [PROVEN, HolderSilence::Own] {
-        assert_eq!(found(silence, OriginalMessage::Unread), DeliveryStep::ReadOriginal);
+        assert_eq!(
+            found(silence, OriginalMessage::Unread),
+            DeliveryStep::ReadOriginal("ORDERS".into(), 7)
+        );
         assert_eq!(found(silence, OriginalMessage::There), seconds(30));
         let taken = found(silence, OriginalMessage::Gone);
         assert!(matches!(taken, DeliveryStep::TakeOver(_)), "{taken:?}");

@@ -109,8 +109,8 @@ fn a_worker_has_the_deadline_of_its_attempt_that_ends_first() {
         lease.starts(InvocationId(id), (WorkerId(worker), ends_at));
     }
     assert!(lease.hold(InvocationId(4), LEASE, at(100)), "it has no worker yet");
-    let deadlines: Vec<_> = lease.deadlines(at(101)).into_iter().collect();
-    assert_eq!(deadlines, [(WorkerId(1), at(5)), (WorkerId(2), at(2))]);
+    let deadlines: Vec<_> = lease.deadlines().into_iter().collect();
+    assert_eq!(deadlines, [(WorkerId(1), at(106)), (WorkerId(2), at(103))]);
 }
 
 /// If fnd is stopped while the fenced call ends, the spawner ends it.
@@ -125,15 +125,14 @@ fn a_renewal_gives_the_worker_of_a_fenced_attempt_no_more_time() {
     lease.sends(at(106));
     lease.renewed((at(106), at(107)));
     let deadline = |lease: &NodeLease| {
-        let rest = lease.deadlines(at(107)).get(&WorkerId(1)).copied();
-        let end = lease.end_of_worker(WorkerId(1));
-        assert_eq!(rest, end.map(|end| end.saturating_sub(at(107))));
-        rest
+        let end = lease.deadlines().get(&WorkerId(1)).copied();
+        assert_eq!(end, lease.end_of_worker(WorkerId(1)));
+        end
     };
     assert_eq!((deadline(&lease), lease.is_fenced(WorkerId(1))), (None, true));
     assert!(!lease.is_held(ONE, at(107)) && fenced(&mut lease, 108).is_empty());
     lease.ended(ONE);
-    assert_eq!(deadline(&lease), Some(at(11)));
+    assert_eq!(deadline(&lease), Some(at(118)));
 }
 
 #[test]
@@ -142,15 +141,15 @@ fn an_adopted_attempt_has_the_deadline_of_the_spawner_until_the_first_renewal() 
     lease.adopt(ONE, LEASE, (WorkerId(1), Some(at(104))));
     assert_eq!((lease.ends_at(), fenced(&mut lease, 99)), (None, vec![]));
     assert!(
-        lease.deadlines(at(99)).is_empty(),
+        lease.deadlines().is_empty(),
         "the deadline that it has is the right one"
     );
     lease.sends(at(100));
     lease.renewed((at(100), at(101)));
-    let deadlines: Vec<_> = lease.deadlines(at(101)).into_iter().collect();
+    let deadlines: Vec<_> = lease.deadlines().into_iter().collect();
     assert_eq!(
         deadlines,
-        [(WorkerId(1), at(3))],
+        [(WorkerId(1), at(104))],
         "its timeout comes before the end of the lease"
     );
     assert!(lease.is_held(ONE, at(105)));

@@ -21,9 +21,7 @@ fn message<T>(headers: &[(&str, &str)], payload: &[u8], look: impl FnOnce(&NatsM
         .collect();
     let place = place();
     let message = NatsMessage {
-        subject: "orders.new",
         place: &place,
-        stored_ms: 1_795_248_000_123,
         headers: &owned,
         payload,
     };
@@ -48,8 +46,6 @@ fn data_without_a_media_type_is_json_or_text_or_bytes() {
         (b"", None),
     ] {
         let found = with(&[], payload, |message, read| {
-            assert_eq!((read.id.as_str(), read.kind.as_str()), ("ORDERS.7", "nats.orders.new"));
-            assert_eq!(read.time, "2026-11-21T08:00:00.123Z");
             assert_eq!(read.identity(message), MessageIdentity::Place(message.place));
             assert_eq!(read.data(message), payload);
             read.content_type.clone()
@@ -65,7 +61,6 @@ fn data_without_a_media_type_is_json_or_text_or_bytes() {
 #[test]
 fn the_id_of_the_sender_counts_within_its_stream() {
     with(&[("Nats-Msg-Id", "a1")], b"1", |message, read| {
-        assert_eq!(read.id, "a1");
         let expected = MessageIdentity::MessageId {
             stream: "ORDERS",
             id: "a1",
@@ -86,10 +81,10 @@ fn an_event_in_headers_has_its_media_type_as_an_attribute() {
         ("Nats-Msg-Id", "other"),
     ];
     with(&headers, b"x", |message, read| {
-        assert_eq!((read.id.as_str(), read.kind.as_str()), ("7", "order.created"));
         assert_eq!(read.content_type.as_deref(), Some("text/plain"));
         assert_eq!(read.data(message), b"x");
         let Some(event) = &read.event else { panic!("an event") };
+        assert_eq!((event.id.as_str(), event.kind.as_str()), ("7", "order.created"));
         assert_eq!(
             (event.get("source"), event.get("specversion")),
             (Some("/shop/a"), Some("1.0"))

@@ -172,7 +172,8 @@ pub struct PubAck {
     /// The name of the stream.
     pub stream: String,
     /// The sequence of the message there.
-    pub seq: u64,
+    #[serde(rename = "seq")]
+    pub sequence: u64,
     /// Whether the stream had a message with the same `Nats-Msg-Id`, which this sequence is of.
     #[serde(default)]
     pub duplicate: bool,

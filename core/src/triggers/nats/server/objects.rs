@@ -52,12 +52,12 @@ pub struct ConsumerBefore<'a> {
     pub now_ns: u64,
 }
 
-/// The next step for a stream or a consumer.
+/// The next step for a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ObjectStep {
+pub enum ConsumerStep {
     /// It is taken as it is. The text says what is wrong with it all the same; absent: nothing.
     Use(Option<String>),
-    /// It is to be made. For a consumer: where it begins.
+    /// It is to be made, and begins here.
     Make(ConsumerStart),
     /// It is fnd's own and gets another configuration; where it begins stays as it is.
     Update(ConsumerStart),
@@ -65,28 +65,27 @@ pub enum ObjectStep {
     Leave(String),
 }
 
-/// Returns what is to be done about the stream of an entry; absent: there is none of that name.
+/// Returns why the stream of an entry cannot be used; nothing if it can, or if fnd makes it. Without `found`, there is none of that
+/// name.
 #[must_use]
-pub fn stream_step(rules: &NatsRules, found: Option<&StreamInfo>) -> ObjectStep {
+pub fn stream_problem(rules: &NatsRules, found: Option<&StreamInfo>) -> Option<String> {
     let name = rules.stream.as_deref().unwrap_or_default();
     let Some(found) = found else {
-        return match rules.creates {
-            true => ObjectStep::Make(rules.deliver.into()),
-            false => ObjectStep::Leave(format!("there is no stream `{name}` (`create = true` has fnd make it)")),
-        };
+        let why = || format!("there is no stream `{name}` (`create = true` has fnd make it)");
+        return (!rules.creates).then(why);
     };
     let (subjects, retention) = (&found.config.subjects, &found.config.retention);
     if rules.events.is_some() && retention != "limits" {
-        return ObjectStep::Leave(format!(
+        return Some(format!(
             "the stream `{name}` has the retention `{retention}`: events need `limits`, so that each function gets each event"
         ));
     }
     // A stream that copies others has no subjects of its own.
     if subjects.is_empty() || subjects.iter().any(|subject| overlaps(subject, &rules.subject)) {
-        return ObjectStep::Use(None);
+        return None;
     }
     let there = subjects.join("`, `");
-    ObjectStep::Leave(format!(
+    Some(format!(
         "the stream `{name}` has no messages with the subject `{}`, only `{there}`",
         rules.subject
     ))
@@ -99,19 +98,19 @@ pub fn consumer_step(
     rules: &NatsRules,
     found: Option<&ConsumerInfo>,
     before: Option<ConsumerBefore<'_>>,
-) -> ObjectStep {
+) -> ConsumerStep {
     let name = &rules.consumer;
     let Some(found) = found else {
         return match (before, rules.is_own_consumer) {
-            (None, _) => ObjectStep::Make(rules.deliver.into()),
-            (Some(before), true) => ObjectStep::Make(begins_again(rules, before)),
-            (Some(_), false) => ObjectStep::Leave(format!(
+            (None, _) => ConsumerStep::Make(rules.deliver.into()),
+            (Some(before), true) => ConsumerStep::Make(begins_again(rules, before)),
+            (Some(_), false) => ConsumerStep::Leave(format!(
                 "the consumer `{name}` is gone: fnd makes only consumers of its default name again"
             )),
         };
     };
     let config = &found.config;
-    let leave = |what: &str| ObjectStep::Leave(format!("the consumer `{name}` {what}"));
+    let leave = |what: &str| ConsumerStep::Leave(format!("the consumer `{name}` {what}"));
     if config.deliver_subject.is_some() {
         return leave("sends its messages unasked (`deliver_subject`): fnd needs one that is asked for them");
     }
@@ -130,7 +129,7 @@ pub fn consumer_step(
     let ack_wait = Duration::from_nanos(config.ack_wait);
     let is_as_wanted = ack_wait == rules.ack_wait && config.max_deliver == -1 && filters == [rules.subject.as_str()];
     if is_as_wanted {
-        return ObjectStep::Use(None);
+        return ConsumerStep::Use(None);
     }
     if rules.is_own_consumer {
         // The server refuses to change where a consumer begins.
@@ -139,9 +138,9 @@ pub fn consumer_step(
             ("new", _) => DeliverFrom::New.into(),
             _ => DeliverFrom::All.into(),
         };
-        return ObjectStep::Update(start);
+        return ConsumerStep::Update(start);
     }
-    ObjectStep::Use(difference(rules, (ack_wait, config.max_deliver)))
+    ConsumerStep::Use(difference(rules, (ack_wait, config.max_deliver)))
 }
 
 /// Returns where a consumer begins that is made again. No message that was published since the consumer is gone may be left out.
@@ -185,19 +184,20 @@ pub fn stream_request(rules: &NatsRules, replicas: u32) -> (String, Vec<u8>) {
         return event_stream_request(events, replicas);
     }
     let name = rules.stream.as_deref().unwrap_or_default();
-    new_stream((name, rules.subject.as_str()), WORK_QUEUE, Duration::ZERO, replicas)
+    let config = new_stream((name, &rules.subject), WORK_QUEUE, Duration::ZERO, replicas);
+    create(&config)
 }
 
 /// Returns the same of the stream of events. It keeps an event for a time, whoever has it: a consumer that nobody reads costs nothing.
 #[must_use]
 pub fn event_stream_request(events: &EventStream, replicas: u32) -> (String, Vec<u8>) {
-    let subjects = events.subjects();
-    new_stream((&*events.name, subjects.as_str()), "limits", events.keeps, replicas)
+    let config = new_stream((&events.name, &events.subjects()), "limits", events.keeps, replicas);
+    create(&config)
 }
 
-/// A stream whose messages are never too old has the age 0.
-fn new_stream((name, subject): (&str, &str), retention: &str, max_age: Duration, replicas: u32) -> (String, Vec<u8>) {
-    let body = json!({
+/// Returns how a stream is configured. One whose messages are never too old has the age 0.
+fn new_stream((name, subject): (&str, &str), retention: &str, max_age: Duration, replicas: u32) -> Value {
+    json!({
         "name": name,
         "subjects": [subject],
         "retention": retention,
@@ -209,8 +209,12 @@ fn new_stream((name, subject): (&str, &str), retention: &str, max_age: Duration,
         "max_bytes": -1,
         "max_age": nanoseconds(max_age),
         "duplicate_window": nanoseconds(DUPLICATES),
-    });
-    (format!("$JS.API.STREAM.CREATE.{name}"), bytes(&body))
+    })
+}
+
+fn create(config: &Value) -> (String, Vec<u8>) {
+    let name = config["name"].as_str().unwrap_or_default();
+    (format!("$JS.API.STREAM.CREATE.{name}"), bytes(config))
 }
 
 /// Returns the subject and the body of the request that makes the consumer of an entry, or gives it another
@@ -258,26 +262,16 @@ pub fn bucket_keeps(remember: Duration) -> Duration {
 /// describes it.
 #[must_use]
 pub fn bucket_request(bucket: &str, replicas: u32, keeps: Duration) -> (String, Vec<u8>) {
-    let name = format!("KV_{bucket}");
-    let body = json!({
-        "name": name,
-        "subjects": [format!("$KV.{bucket}.>")],
-        "retention": "limits",
-        "storage": "file",
-        "discard": "new",
-        "num_replicas": replicas,
-        "max_consumers": -1,
-        "max_msgs": -1,
-        "max_bytes": -1,
-        "max_msgs_per_subject": 1,
-        "max_age": nanoseconds(keeps),
-        "duplicate_window": nanoseconds(DUPLICATES.min(keeps)),
-        "allow_rollup_hdrs": true,
-        "deny_delete": true,
-        // A follower that lags behind must not prove that a node was silent.
-        "allow_direct": false,
-    });
-    (format!("$JS.API.STREAM.CREATE.{name}"), bytes(&body))
+    let (name, subjects) = (format!("KV_{bucket}"), format!("$KV.{bucket}.>"));
+    let mut config = new_stream((&name, &subjects), "limits", keeps, replicas);
+    config["discard"] = "new".into();
+    config["max_msgs_per_subject"] = 1.into();
+    config["duplicate_window"] = nanoseconds(DUPLICATES.min(keeps)).into();
+    config["allow_rollup_hdrs"] = true.into();
+    config["deny_delete"] = true.into();
+    // A follower that lags behind must not prove that a node was silent.
+    config["allow_direct"] = false.into();
+    create(&config)
 }
 
 /// Returns what is wrong with a bucket that is there.
@@ -307,7 +301,9 @@ pub fn refusal(what: &str, refused: &ApiError) -> String {
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+/// Returns a time as the server reads it.
+#[must_use]
+pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

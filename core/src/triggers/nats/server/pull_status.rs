@@ -1,6 +1,8 @@
 //! Reads a message without a payload on the inbox of a pull request. Such a message means that the server keeps the
 //! request, has ended it, or has nothing that could answer it (ADR-13 and ADR-37 of NATS).
 
+use crate::triggers::nats::message::begins_with;
+
 /// The server keeps the request alive.
 const HEARTBEAT: u16 = 100;
 /// There are no messages, and the request does not wait.
@@ -28,10 +30,7 @@ pub enum PullStatus {
 /// Reads the status that the server sends to the address of a pull request.
 #[must_use]
 pub fn read(code: u16, description: &str) -> PullStatus {
-    let says = |beginning: &str| {
-        let start = description.get(..beginning.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(beginning))
-    };
+    let says = |beginning: &str| begins_with(description, beginning);
     match code {
         HEARTBEAT => PullStatus::Waits,
         NO_RESPONDERS => PullStatus::Gone,

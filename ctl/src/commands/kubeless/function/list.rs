@@ -99,8 +99,8 @@ pub(super) async fn describe(context: &Context, args: &NamedFunction) -> Result<
             ("Status:", status(detail.status.state).to_owned()),
             ("Error:", detail.status.error.clone().unwrap_or_default()),
         ];
-        let mut shown = rows.iter().filter(|(_, value)| !value.is_empty());
-        shown.try_for_each(|(name, value)| out.line(&format!("{name:14}{}", out.printed(value))))
+        let shown = rows.iter().filter(|(_, value)| !value.is_empty());
+        out.lines(shown.map(|(name, value)| format!("{name:14}{}", out.printed(value))))
     })
 }
 

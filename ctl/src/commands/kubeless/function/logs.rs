@@ -36,8 +36,7 @@ pub(super) async fn run(context: &Context, args: Args) -> Result<Exit, CommandFa
     if !args.follow {
         let reply = context.client.get(&path).await?;
         return context.out.answer(&reply.body, |list: &LogList, out| {
-            let mut lines = list.lines.iter();
-            lines.try_for_each(|line| out.line(&out.printed(&line.text)))
+            out.lines(list.lines.iter().map(|line| out.printed(&line.text)))
         });
     }
     let mut lines = context.client.stream(&path).await?;

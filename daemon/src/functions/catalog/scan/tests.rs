@@ -91,13 +91,13 @@ fn files_that_no_rule_claims_are_listed() {
     for name in ["a.sh", "x.rb", "README.md", "ops/data.txt"] {
         world.write(name, "x");
     }
-    let found = world.scan(0).unclaimed;
+    let found = world.scan(0).findings.unclaimed;
     let expected = ["README.md", "x.rb", "ops/data.txt"].map(|name| world.path(name).display().to_string());
     assert_eq!((found.paths, found.more), (expected.to_vec(), 0));
     for number in 0..120 {
         world.write(&format!("{number}.txt"), "x");
     }
-    let found = world.scan(1).unclaimed;
+    let found = world.scan(1).findings.unclaimed;
     assert_eq!((found.paths.len(), found.count()), (100, 123));
 }
 
@@ -276,7 +276,7 @@ fn every_form_is_found_and_the_rest_is_not() {
     assert_eq!(names(&difference.changed), ["group/two", "one", "three"]);
     assert_eq!(difference.changed[1].sidecar.as_deref(), Some("one.toml"));
     assert!(difference.changed[2].directory_form);
-    assert_eq!(difference.problems, []);
+    assert_eq!(difference.findings.problems, []);
 }
 
 #[test]
@@ -296,8 +296,8 @@ fn a_clash_names_both_and_hands_on_neither() {
     world.write("a.py", "print()");
     let difference = world.scan(4_200);
     assert!(difference.changed.is_empty() && difference.removed.is_empty());
-    let [(candidate, problem)] = &difference.clashes[..] else {
-        panic!("{:?}", difference.clashes)
+    let [(candidate, problem)] = &difference.findings.clashes[..] else {
+        panic!("{:?}", difference.findings.clashes)
     };
     let line = problem.line();
     assert!(line.contains("a.sh") && line.contains("a.py"), "{line}");
@@ -311,7 +311,7 @@ fn a_clash_of_new_files_is_removed_with_them() {
     let mut world = World::new();
     world.write("a.sh", "echo");
     world.write("a.py", "print()");
-    assert_eq!(world.scan(2_100).clashes.len(), 1);
+    assert_eq!(world.scan(2_100).findings.clashes.len(), 1);
     fs::remove_file(world.path("a.sh")).unwrap();
     fs::remove_file(world.path("a.py")).unwrap();
     world.scan(2_200);
@@ -340,8 +340,8 @@ fn of_many_bad_names_some_are_named_and_the_rest_is_counted() {
     world.write("good.sh", "echo");
     let difference = world.scan(2_100);
     assert_eq!(names(&difference.changed), ["good"]);
-    assert_eq!(difference.problems.len(), 101);
-    let line = difference.problems[100].line();
+    assert_eq!(difference.findings.problems.len(), 101);
+    let line = difference.findings.problems[100].line();
     assert!(line.contains("20 more problems"), "{line}");
 }
 
@@ -351,9 +351,9 @@ fn a_bad_name_is_a_problem_that_names_the_file() {
     world.write("Bad Name.sh", "echo");
     let difference = world.scan(2_100);
     assert!(
-        difference.problems[0].line().contains("Bad Name.sh"),
+        difference.findings.problems[0].line().contains("Bad Name.sh"),
         "{:?}",
-        difference.problems
+        difference.findings.problems
     );
 }
 
@@ -393,7 +393,7 @@ fn an_encrypted_secret_is_no_function_and_its_changes_are_reported() {
     assert_eq!(names(&first.changed), ["a", "ops/b"]);
     // The functions get their values when they are installed.
     assert!(
-        first.secrets.is_empty() && first.unclaimed.count() == 0 && first.problems.is_empty(),
+        first.secrets.is_empty() && first.findings.unclaimed.count() == 0 && first.findings.problems.is_empty(),
         "{first:?}"
     );
     world.write("db.age", "another");
@@ -457,7 +457,10 @@ fn a_file_that_is_broken_at_the_start_has_the_functions_it_had() {
         .map(|candidate| candidate.source.as_str())
         .collect();
     assert_eq!(sources, ["two.yaml", "two.yaml", "c.sh", "new.yaml", "ops/d.yml"]);
-    assert!(first.problems.is_empty() && first.clashes.is_empty(), "{first:?}");
+    assert!(
+        first.findings.problems.is_empty() && first.findings.clashes.is_empty(),
+        "{first:?}"
+    );
     // Only the first scan asks: a file that comes later brings back nothing.
     world.write("x/gone.yaml", broken);
     assert_eq!(names(&world.scan(2_200).changed), ["x/gone"]);

@@ -244,7 +244,7 @@ fn a_file_that_is_written_without_end_counts_as_unread_when_a_scan_is_over_witho
     });
     world.catalog.rescan(1, Rescan::default());
     let unread = world.wait("the end of the scan", |event| match event {
-        CatalogEvent::Findings { unread, .. } => Some(unread.len()),
+        CatalogEvent::Findings(found) => Some(found.unread.len()),
         CatalogEvent::Scanned(_) => Some(0),
         _ => None,
     });
@@ -252,7 +252,7 @@ fn a_file_that_is_written_without_end_counts_as_unread_when_a_scan_is_over_witho
     drop(stop);
     writer.join().unwrap();
     world.wait("the end of the problem", |event| {
-        matches!(event, CatalogEvent::Findings { unread, .. } if unread.is_empty()).then_some(())
+        matches!(event, CatalogEvent::Findings(found) if found.unread.is_empty()).then_some(())
     });
     world.candidate("a");
 }

@@ -46,18 +46,16 @@ impl Drop for Left {
 impl HttpService for Public {
     type Caller = Peer;
 
-    fn limits(&self) -> HttpLimits {
-        HttpLimits {
-            head_bytes: 16 << 10,
-            headers: 100,
-            head_time: HEAD_TIME,
-            silence: IDLE,
-            idle: IDLE,
-            single_request_time: None,
-            stop_time: Duration::from_secs(1),
-            last_request_time: Duration::from_millis(200),
-        }
-    }
+    const LIMITS: HttpLimits = HttpLimits {
+        head_bytes: 16 << 10,
+        headers: 100,
+        head_time: HEAD_TIME,
+        silence: IDLE,
+        idle: IDLE,
+        single_request_time: None,
+        stop_time: Duration::from_secs(1),
+        last_request_time: Duration::from_millis(200),
+    };
 
     fn admit(&self, accepted: &AcceptedConnection) -> Result<(Peer, Rc<HttpConnection>), Option<Refusal>> {
         let owner = accepted

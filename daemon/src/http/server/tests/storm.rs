@@ -29,9 +29,7 @@ impl Drop for Caller {
 impl HttpService for Counting {
     type Caller = Caller;
 
-    fn limits(&self) -> HttpLimits {
-        Single(Rc::clone(&self.0)).limits()
-    }
+    const LIMITS: HttpLimits = Single::LIMITS;
 
     fn admit(&self, accepted: &AcceptedConnection) -> Result<(Caller, Rc<HttpConnection>), Option<Refusal>> {
         let alive = &self.1;

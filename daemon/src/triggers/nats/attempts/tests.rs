@@ -120,7 +120,7 @@ fn the_end_of_an_earlier_attempt_takes_the_lease_from_none() {
     assert_eq!(deadline, ends_at, "its own limits end it before the lease");
     messages.attempt_ended(at(13), ID, Attempt(1));
     assert!(messages.take_effects().is_empty());
-    assert!(messages.lease.deadlines(at(13).mono).contains_key(&WORKER));
+    assert!(messages.lease.deadlines().contains_key(&WORKER));
     messages.attempt_ended(at(14), ID, Attempt(2));
     let effects = messages.take_effects();
     assert!(matches!(effects[..], [MessageEffect::Lease(WORKER, None)]));
@@ -188,7 +188,7 @@ fn an_attempt_has_the_lease_of_the_manifest_as_it_is_when_it_is_claimed() {
     assert_eq!(messages.lease.ends_at(), Some(at(18).mono), "30 s without 20 s and 2 s");
     // A running attempt keeps the lease with which it began.
     messages.wants(&function("f"), Some(wanted(vec![wanted_fenced("f", "x")])));
-    assert_eq!(messages.lease_of(ID), Some(Duration::from_secs(8)));
+    assert_eq!(messages.open[&ID].lease, Some(Duration::from_secs(8)));
 }
 
 #[test]

@@ -10,18 +10,19 @@ use fnd_core::triggers::nats::server::pull_status::PullStatus;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often an entry is looked for, whether it is there or not: figures, and what somebody has deleted, made or
+/// How often an entry, or the bucket, is looked for, whether it is there or not: figures, and what somebody has deleted, made or
 /// changed.
-const LOOK: Duration = Duration::from_secs(30);
-/// How soon again if the server has not answered.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+pub(super) const LOOK: Duration = Duration::from_secs(30);
+/// How soon again if the server has not answered, or if the bucket cannot be used.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// So many pull requests in a row are lost until the entry counts as stalled.
 const LOST_MAX: u32 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     known: BTreeMap<u32, KnownEntry>,
-    /// No entry that is gone has numbered a pull request so high.
+    /// The number of the next pull request. An entry that comes again has the same number as before, and an answer about a request
+    /// of the old entry must not count for a request of the new one.
     next_pull: u64,
 }
 
@@ -40,9 +41,9 @@ struct KnownEntry {
     lost: u32,
 }
 
-/// When an entry is looked for.
+/// When an entry, or the bucket, is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NextLook {
+pub(super) enum NextLook {
     At(Instant),
     /// The question is on its way.
     Asked,
@@ -50,14 +51,19 @@ enum NextLook {
     Never,
 }
 
+impl NextLook {
+    pub(super) fn at(self) -> Option<Instant> {
+        match self {
+            Self::At(at) => Some(at),
+            Self::Asked | Self::Never => None,
+        }
+    }
+}
+
 impl Entries {
     /// Replaces the entries. Those whose rules are the same go on.
     pub(super) fn set(&mut self, entries: Vec<NatsEntry>, are_looked_for: bool, now: Instant) {
         let mut before = std::mem::take(&mut self.known);
-        // An entry that comes again has the same number: an answer about a request of the old entry must not count for a request
-        // of the new one.
-        let pulls = before.values().map(|known| known.pulls.next());
-        self.next_pull = pulls.max().unwrap_or(0).max(self.next_pull);
         for entry in entries {
             let known = before.remove(&entry.number).filter(|known| known.entry == entry);
             let look = match are_looked_for && entry.rules.stream.is_some() {
@@ -76,7 +82,7 @@ impl Entries {
                     look,
                     state: None,
                     searches: false,
-                    pulls: Pulls::new(self.next_pull),
+                    pulls: Pulls::default(),
                     lost: 0,
                 }
             });
@@ -85,9 +91,9 @@ impl Entries {
     }
 
     /// Returns the entries that answer requests.
-    pub(super) fn services(&self) -> impl Iterator<Item = &NatsEntry> {
+    pub(super) fn services(&self) -> Vec<NatsEntry> {
         let all = self.known.values().map(|known| &known.entry);
-        all.filter(|entry| entry.rules.stream.is_none())
+        all.filter(|entry| entry.rules.stream.is_none()).cloned().collect()
     }
 
     /// The connection is there: has every entry looked for that is not yet.
@@ -108,7 +114,7 @@ impl Entries {
 
     /// Returns the entries to look for now.
     pub(super) fn due(&mut self, now: Instant) -> Vec<DueLook> {
-        let is_due = |known: &KnownEntry| matches!(known.look, NextLook::At(at) if at <= now);
+        let is_due = |known: &KnownEntry| known.look.at().is_some_and(|at| at <= now);
         let due = self.known.values_mut().filter(|known| is_due(known));
         due.map(|known| {
             known.look = NextLook::Asked;
@@ -183,8 +189,10 @@ impl Entries {
 
     /// Returns the pull requests to send now: where to, and the entry.
     pub(super) fn requests(&mut self, now: Instant) -> Vec<(NatsEntry, PullRequest)> {
+        let next = &mut self.next_pull;
         let request = |known: &mut KnownEntry| {
-            let request = known.pulls.request(now)?;
+            let request = known.pulls.request(*next, now)?;
+            *next = next.wrapping_add(1);
             Some((known.entry.clone(), request))
         };
         self.known.values_mut().filter_map(request).collect()
@@ -235,10 +243,7 @@ impl Entries {
 
     /// Returns when [`Self::due`] or [`Self::silent`] has something.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let looks = self.known.values().filter_map(|known| match known.look {
-            NextLook::At(at) => Some(at),
-            NextLook::Asked | NextLook::Never => None,
-        });
+        let looks = self.known.values().filter_map(|known| known.look.at());
         let pulls = self.known.values().filter_map(|known| known.pulls.next_due());
         looks.chain(pulls).min()
     }

@@ -56,7 +56,7 @@ pub(super) enum WriteStep {
 /// Reads the answer to a write.
 pub(super) fn write_answer(write: KeyWrite, answer: &[u8]) -> WriteStep {
     let result = match answers::read::<PubAck>(answer) {
-        Ok(ack) => Ok(ack.seq),
+        Ok(ack) => Ok(ack.sequence),
         Err(bad) if bad.is(&[error::WRONG_LAST_SEQUENCE, error::WRONG_LAST_SEQUENCE_CONSTANT]) => {
             // A key that somebody has deleted has a mark in its place, which has a revision.
             if write.replaces.is_none() {

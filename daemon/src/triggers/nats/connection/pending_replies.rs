@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the server may take for an answer.
+/// How long the server may take for an answer: a cluster has to agree on what it makes.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// A request that waits for its answer, with the values that are needed to read the answer.

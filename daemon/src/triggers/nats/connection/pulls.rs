@@ -5,6 +5,7 @@
 //! meanwhile are asked for when the request has brought all its messages or is over. So many small requests become one
 //! while messages come quickly.
 
+use fnd_core::triggers::nats::server::objects::nanoseconds;
 use fnd_core::triggers::nats::server::pull_status::PullStatus;
 use serde_json::json;
 use std::time::{Duration, Instant};
@@ -23,10 +24,8 @@ const BATCH_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The requests of an entry.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pulls {
-    /// The number of the next request.
-    next: u64,
     open: Option<OpenPull>,
     /// Messages that are wanted and not asked for yet.
     owed: usize,
@@ -56,7 +55,6 @@ pub(super) struct PullRequest {
 impl PullRequest {
     /// Returns the body of the request.
     pub(super) fn body(self) -> Vec<u8> {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let body = json!({
             "batch": self.batch,
             "expires": nanoseconds(EXPIRES),
@@ -67,36 +65,19 @@ impl PullRequest {
 }
 
 impl Pulls {
-    /// Returns the requests of an entry that has asked for nothing yet. The first one has this number.
-    pub(super) fn new(first: u64) -> Self {
-        Self {
-            next: first,
-            open: None,
-            owed: 0,
-            pause: None,
-        }
-    }
-
-    /// Returns the number of the next request. An entry that follows this one goes on with it: the server may still say how a
-    /// request of this one has ended.
-    pub(super) fn next(&self) -> u64 {
-        self.next
-    }
-
     /// Takes note that so many more messages are wanted.
     pub(super) fn want(&mut self, count: usize) {
         self.owed = self.owed.saturating_add(count);
     }
 
-    /// Returns the request that is to be sent now, if there is one.
-    pub(super) fn request(&mut self, now: Instant) -> Option<PullRequest> {
+    /// Returns the request that is to be sent now, if there is one: it gets this number.
+    pub(super) fn request(&mut self, number: u64, now: Instant) -> Option<PullRequest> {
         let is_paused = self.pause.is_some_and(|until| now < until);
         if self.owed == 0 || self.open.is_some() || is_paused {
             return None;
         }
-        let (number, batch) = (self.next, self.owed.min(BATCH_MAX));
+        let batch = self.owed.min(BATCH_MAX);
         self.owed -= batch;
-        self.next = self.next.wrapping_add(1);
         self.open = Some(OpenPull {
             number,
             batch,
@@ -171,17 +152,17 @@ mod tests {
     }
 
     fn batch(pulls: &mut Pulls, now: Instant) -> Option<usize> {
-        pulls.request(now).map(|request| request.batch)
+        pulls.request(1, now).map(|request| request.batch)
     }
 
     #[test]
     fn a_request_asks_for_all_that_is_owed_when_the_one_before_is_over() {
-        let (now, mut pulls) = (start(), Pulls::new(0));
+        let (now, mut pulls) = (start(), Pulls::default());
         assert_eq!(batch(&mut pulls, now), None);
         pulls.want(3);
         pulls.want(1);
         let first = PullRequest { number: 0, batch: 4 };
-        assert_eq!((pulls.request(now), pulls.request(now)), (Some(first), None));
+        assert_eq!((pulls.request(0, now), pulls.request(0, now)), (Some(first), None));
         let body: serde_json::Value = serde_json::from_slice(&first.body()).unwrap();
         assert_eq!(
             (&body["batch"], &body["expires"]),
@@ -200,7 +181,7 @@ mod tests {
 
     #[test]
     fn many_messages_are_asked_for_one_part_after_the_other() {
-        let (now, mut pulls) = (start(), Pulls::new(0));
+        let (now, mut pulls) = (start(), Pulls::default());
         pulls.want(100);
         assert_eq!((batch(&mut pulls, now), batch(&mut pulls, now)), (Some(64), None));
         for _ in 0..64 {
@@ -213,9 +194,9 @@ mod tests {
 
     #[test]
     fn an_end_says_how_many_messages_will_not_come() {
-        let (now, mut pulls) = (start(), Pulls::new(0));
+        let (now, mut pulls) = (start(), Pulls::default());
         pulls.want(4);
-        pulls.request(now);
+        pulls.request(0, now);
         pulls.delivered(now);
         assert_eq!(pulls.status(0, &PullStatus::Waits, now), 0);
         assert_eq!(pulls.status(7, &PullStatus::Ended, now), 0, "another request");
@@ -227,9 +208,9 @@ mod tests {
 
     #[test]
     fn a_request_that_is_ended_at_once_is_not_repeated_at_once() {
-        let (now, mut pulls) = (start(), Pulls::new(0));
+        let (now, mut pulls) = (start(), Pulls::default());
         pulls.want(1);
-        pulls.request(now);
+        pulls.request(0, now);
         assert_eq!(pulls.status(0, &PullStatus::Gone, now), 1);
         pulls.want(1);
         assert_eq!((batch(&mut pulls, now), pulls.next_due()), (None, Some(now + PAUSE)));
@@ -241,9 +222,9 @@ mod tests {
 
     #[test]
     fn a_request_without_a_word_is_lost() {
-        let (now, mut pulls) = (start(), Pulls::new(0));
+        let (now, mut pulls) = (start(), Pulls::default());
         pulls.want(2);
-        pulls.request(now);
+        pulls.request(0, now);
         let later = now + HEARTBEAT;
         pulls.status(0, &PullStatus::Waits, later);
         assert_eq!(pulls.next_due(), Some(later + SILENT_MAX));

@@ -1,6 +1,7 @@
 //! Looks for streams, consumers and the bucket, and has the server make what may be made. `fnd_core`
 //! decides the next step; this file sends the questions, one after the other. None of them needs an order towards other requests.
 
+use super::pending_replies::ANSWER_MAX;
 use crate::clock::unix_ms;
 use crate::triggers::nats::fact::{ConsumerFigures, EntryState, FoundMessage};
 use crate::triggers::nats::request::{ClaimBucket, NatsEntry};
@@ -10,14 +11,11 @@ use fnd_core::records::StreamPlace;
 use fnd_core::triggers::nats::event::EventStream;
 use fnd_core::triggers::nats::rules::NatsRules;
 use fnd_core::triggers::nats::server::answers::{self, BadAnswer, ConsumerInfo, StoredAnswer, StreamInfo, error};
-use fnd_core::triggers::nats::server::objects::{self, ConsumerBefore, ObjectStep, WORK_QUEUE};
+use fnd_core::triggers::nats::server::objects::{self, ConsumerBefore, ConsumerStep, WORK_QUEUE};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::timeout;
-
-/// How long the server may take for an answer: a cluster has to agree on what it makes.
-const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// An entry that is to be looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,22 +27,10 @@ pub(super) struct DueLook {
     pub(super) searches: bool,
 }
 
-/// The messages that a consumer has delivered and that may have no end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DeliveredMessages {
-    /// The pattern of their subjects.
-    pub(super) filter: String,
-    /// The sequences of the first one and the last one.
-    pub(super) first: u64,
-    pub(super) last: u64,
-    /// The number of the last delivery.
-    pub(super) deliveries: u64,
-}
-
 /// The consumer of an entry, as the server has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FoundEntry {
-    pub(super) delivered: DeliveredMessages,
+    pub(super) consumer: Box<ConsumerInfo>,
     pub(super) state: EntryState,
     pub(super) figures: ConsumerFigures,
 }
@@ -70,13 +56,11 @@ pub(super) async fn look(client: &Client, due: &DueLook, bucket: &ClaimBucket) -
     let rules = &*due.entry.rules;
     let stream = rules.stream.as_deref().unwrap_or_default();
     let found = stream_info(client, stream).await?;
-    match (objects::stream_step(rules, found.as_ref()), &found) {
-        (ObjectStep::Leave(why), _) => return Err(NotFound::Missing(why)),
-        // The stream is there, so it need not be made.
-        (_, Some(_)) => {}
-        (_, None) => {
-            make_stream(client, objects::stream_request(rules, bucket.replicas), stream).await?;
-        }
+    if let Some(why) = objects::stream_problem(rules, found.as_ref()) {
+        return Err(NotFound::Missing(why));
+    }
+    if found.is_none() {
+        make_stream(client, objects::stream_request(rules, bucket.replicas), stream).await?;
     }
     let before = due.made_ns.map(|made_ns| ConsumerBefore {
         made_ns,
@@ -87,19 +71,7 @@ pub(super) async fn look(client: &Client, due: &DueLook, bucket: &ClaimBucket) -
         now_ns: unix_ms().saturating_mul(1_000_000),
     });
     let (consumer, problem) = consumer(client, rules, before).await?;
-    let config = &consumer.config;
-    let filter = match config.filter_subject.as_str() {
-        "" if config.filter_subjects.is_empty() => ">",
-        "" => rules.subject.as_str(),
-        filter => filter,
-    };
     Ok(FoundEntry {
-        delivered: DeliveredMessages {
-            filter: filter.to_owned(),
-            first: consumer.ack_floor.stream_seq.saturating_add(1),
-            last: consumer.delivered.stream_seq,
-            deliveries: consumer.delivered.consumer_seq,
-        },
         state: EntryState::Ready {
             ack_wait: Duration::from_nanos(consumer.config.ack_wait),
             problem,
@@ -111,6 +83,7 @@ pub(super) async fn look(client: &Client, due: &DueLook, bucket: &ClaimBucket) -
             is_paused: consumer.paused,
             paused_until_ms: consumer.paused_until_ms(unix_ms()),
         },
+        consumer: Box::new(consumer),
     })
 }
 
@@ -126,10 +99,10 @@ async fn consumer(
     let found = find::<ConsumerInfo>(client, subject, &missing).await?;
     let step = objects::consumer_step(rules, found.as_ref(), before);
     let start = match (step, found) {
-        (ObjectStep::Leave(why), _) => return Err(NotFound::Missing(why)),
-        (ObjectStep::Use(problem), Some(found)) => return Ok((found, problem)),
-        (ObjectStep::Make(start) | ObjectStep::Update(start), _) => start,
-        (ObjectStep::Use(_), None) => return Err(NotFound::Missing(format!("there is no consumer `{name}`"))),
+        (ConsumerStep::Leave(why), _) => return Err(NotFound::Missing(why)),
+        (ConsumerStep::Use(problem), Some(found)) => return Ok((found, problem)),
+        (ConsumerStep::Make(start) | ConsumerStep::Update(start), _) => start,
+        (ConsumerStep::Use(_), None) => return Err(NotFound::Missing(format!("there is no consumer `{name}`"))),
     };
     // If another node does the same at this moment, both ask for the same consumer, and both get it.
     let made = ask(client, objects::consumer_request(rules, &start)).await?;
@@ -160,7 +133,7 @@ pub(super) async fn look_for_bucket(client: &Client, bucket: &ClaimBucket) -> Re
 pub(super) async fn read_message(
     client: &Client,
     (stream, sequence): (&str, u64),
-) -> Result<Option<FoundMessage>, NotFound> {
+) -> Result<Option<Box<FoundMessage>>, NotFound> {
     let subject = format!("$JS.API.STREAM.MSG.GET.{stream}");
     let body = json!({ "seq": sequence }).to_string().into_bytes();
     let answer = ask(client, (subject, body)).await?;
@@ -171,16 +144,15 @@ pub(super) async fn read_message(
     };
     let headers = message.headers();
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Ok(Some(FoundMessage {
+    Ok(Some(Box::new(FoundMessage {
         headers: headers.collect(),
         place: StreamPlace {
             stream: stream.into(),
             created_ns: message.stored_ns,
             sequence,
         },
-        subject: message.subject,
         payload: message.data.into(),
-    }))
+    })))
 }
 
 /// Makes the stream of all events if it is not there: also where no function of this node has `[[event]]`, events are published to

@@ -5,13 +5,13 @@
 //! Such a message is read in another way, where its headers are data. It becomes a delivery like any other, which the
 //! part refuses and acknowledges.
 
-use super::streams::{self, DeliveredMessages, NotFound};
+use super::streams::{self, NotFound};
 use crate::triggers::nats::fact::{DeliveredMessage, NatsFact};
 use crate::triggers::nats::request::NatsEntry;
 use async_nats::{Client, HeaderName, StatusCode};
 use fnd_core::records::StreamPlace;
 use fnd_core::triggers::nats::message::UNREADABLE;
-use fnd_core::triggers::nats::server::answers::{self, StoredAnswer, StoredMessage};
+use fnd_core::triggers::nats::server::answers::{self, ConsumerInfo, StoredAnswer, StoredMessage};
 use serde_json::json;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -24,33 +24,38 @@ const VERSION: &str = "NATS/1.0";
 
 /// Searches the messages that a consumer has delivered and that may have no end. Returns those that no client can read,
 /// as deliveries.
-pub(super) async fn search(client: &Client, entry: &NatsEntry, delivered: &DeliveredMessages) -> Vec<NatsFact> {
+pub(super) async fn search(client: &Client, entry: &NatsEntry, consumer: &ConsumerInfo) -> Vec<NatsFact> {
     let mut found = Vec::new();
     // After an error or a timeout, a message that was not found ends the next connection, too; then it is searched again.
-    let _ = timeout(SEARCH_MAX, collect(client, entry, delivered, &mut found)).await;
+    let _ = timeout(SEARCH_MAX, collect(client, entry, consumer, &mut found)).await;
     found
 }
 
 async fn collect(
     client: &Client,
     entry: &NatsEntry,
-    delivered: &DeliveredMessages,
+    consumer: &ConsumerInfo,
     found: &mut Vec<NatsFact>,
 ) -> Result<(), NotFound> {
-    let subject = format!(
-        "$JS.API.STREAM.MSG.GET.{}",
-        entry.rules.stream.as_deref().unwrap_or_default()
-    );
-    let mut next = delivered.first.max(delivered.last.saturating_sub(READ_MAX - 1));
-    while next <= delivered.last {
-        let body = json!({ "seq": next, "next_by_subj": delivered.filter });
+    let (rules, config) = (&entry.rules, &consumer.config);
+    let subject = format!("$JS.API.STREAM.MSG.GET.{}", rules.stream.as_deref().unwrap_or_default());
+    let filter = match config.filter_subject.as_str() {
+        "" if config.filter_subjects.is_empty() => ">",
+        "" => rules.subject.as_str(),
+        filter => filter,
+    };
+    let first = consumer.ack_floor.stream_seq.saturating_add(1);
+    let last = consumer.delivered.stream_seq;
+    let mut next = first.max(last.saturating_sub(READ_MAX - 1));
+    while next <= last {
+        let body = json!({ "seq": next, "next_by_subj": filter });
         let answer = streams::ask(client, (subject.clone(), body.to_string().into_bytes())).await?;
         let Ok(StoredAnswer { message }) = answers::read(&answer) else {
             return Ok(()); // there is none after it
         };
         next = message.seq.max(next).saturating_add(1);
-        if message.seq <= delivered.last && !is_readable(&message.subject, message.block()) {
-            found.push(delivery(entry, delivered.deliveries, message));
+        if message.seq <= last && !is_readable(&message.subject, message.block()) {
+            found.push(delivery(entry, consumer.delivered.consumer_seq, message));
         }
     }
     Ok(())
@@ -109,7 +114,6 @@ fn delivery(entry: &NatsEntry, deliveries: u64, message: StoredMessage) -> NatsF
         ack: format!("$JS.ACK.{stream}.{consumer}.1.{sequence}.{deliveries}.{stored_ns}.0").into(),
         // It may have come to another node before, so its claim is read first.
         delivered: 2,
-        stored_ms: stored_ns / 1_000_000,
         headers: headers.chain([is_unreadable]).collect(),
         subject: message.subject,
         payload: message.data.into(),
@@ -159,8 +163,8 @@ mod tests {
         assert_eq!(address.stored_ns, delivered.place.created_ns);
         assert_eq!(delivered.headers, [(UNREADABLE.to_owned(), "1".to_owned())]);
         assert_eq!(
-            (&*delivered.payload, delivered.stored_ms),
-            (&b"{}"[..], 1_795_248_000_500)
+            (&*delivered.payload, delivered.place.created_ns),
+            (&b"{}"[..], 1_795_248_000_500_000_000)
         );
     }
 }

@@ -3,12 +3,12 @@
 use super::*;
 use crate::triggers::nats::books::MessageStage;
 use crate::triggers::nats::fact::{FoundMessage, WriteRefused};
-use crate::triggers::nats::request::KeyWrite;
+use crate::triggers::nats::request::{AckSignal, KeyWrite, NatsRequest};
 use crate::triggers::nats::tests::{
     asked_for_key, at, claim, delivered, entry_is_ready, found, function, mark, sent, serving, wanted, wanted_accept,
     wanted_entry, wrote_claim,
 };
-use crate::triggers::nats::wanted::WantedEntry;
+use crate::triggers::nats::wanted::{Compiled, WantedEntry};
 use fnd_core::places::conditions::Test;
 use fnd_core::records::StreamPlace;
 use fnd_core::run::Overlap;
@@ -434,7 +434,6 @@ fn what_another_process_with_this_name_has_claimed_may_still_run() {
 fn a_duplicate_goes_on_with_work_whose_own_message_is_gone() {
     let with_id = || vec![("Nats-Msg-Id".to_owned(), "a".to_owned())];
     let original = || FoundMessage {
-        subject: "orders.new".to_owned(),
         place: StreamPlace {
             stream: "ORDERS".into(),
             created_ns: 1,
@@ -497,7 +496,7 @@ fn excluding() -> WantedEntry {
         matches: None,
     };
     WantedEntry {
-        tests: vec![Test::new(&condition)],
+        tests: Compiled(vec![Test::new(&condition)]),
         when: vec![condition],
         ..wanted_entry("f", "x")
     }

@@ -1,7 +1,7 @@
 //! Answers of the register about claims, and their effects.
 
 use super::*;
-use crate::triggers::nats::NatsProblem;
+use crate::report::problems::ReportedProblem;
 use crate::triggers::nats::request::{KeyWrite, NatsRequest};
 use crate::triggers::nats::tests::{
     asked_for_key, at, claim, found, function, mark, open_message, record, sent, up, wanted, wanted_entry, wrote_claim,
@@ -180,7 +180,7 @@ fn a_claim_that_the_server_refuses_is_tried_again_after_a_pause_and_told() {
     let put_off = |effect: &MessageEffect| matches!(effect, MessageEffect::Event(Event::ClaimPutOff { pause, .. }) if *pause == AWAY);
     assert!(effects.iter().any(put_off));
     let problems = messages.problems(at(1).mono);
-    let is_told = |problem: &NatsProblem| problem.code == "nats-claim" && problem.text.contains("maximum bytes");
+    let is_told = |problem: &ReportedProblem| problem.code == "nats-claim" && problem.text.contains("maximum bytes");
     assert!(problems.iter().any(is_told));
     // The end of a message waits, too.
     messages.open.get_mut(&ID).unwrap().stage = MessageStage::Ending;

@@ -90,7 +90,7 @@ fn a_key_has_a_value_a_revision_and_headers() {
 #[test]
 fn a_publication_is_confirmed_with_its_place() {
     let ack: PubAck = read(br#"{"stream":"ORDERS","seq":4,"duplicate":true}"#).unwrap();
-    assert_eq!((ack.stream.as_str(), ack.seq, ack.duplicate), ("ORDERS", 4, true));
+    assert_eq!((ack.stream.as_str(), ack.sequence, ack.duplicate), ("ORDERS", 4, true));
     let refused =
         br#"{"stream":"KV_b","seq":0,"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 3"}}"#;
     assert!(read::<PubAck>(refused).unwrap_err().is(&[error::WRONG_LAST_SEQUENCE]));

@@ -36,27 +36,29 @@ fn consumer(change: impl FnOnce(&mut ConsumerConfig)) -> ConsumerInfo {
 }
 
 #[track_caller]
-fn left(step: &ObjectStep, words: &str) {
-    let ObjectStep::Leave(why) = step else {
+fn left(step: &ConsumerStep, words: &str) {
+    let ConsumerStep::Leave(why) = step else {
         panic!("{step:?}");
     };
+    assert!(why.contains(words), "{why}");
+}
+
+#[track_caller]
+fn left_stream(rules: &NatsRules, found: Option<&StreamInfo>, words: &str) {
+    let why = stream_problem(rules, found).expect("it cannot be used");
     assert!(why.contains(words), "{why}");
 }
 
 #[test]
 fn a_stream_is_made_only_where_the_manifest_says_so() {
     let mut rules = rules(true);
-    left(&stream_step(&rules, None), "there is no stream `ORDERS`");
+    left_stream(&rules, None, "there is no stream `ORDERS`");
     rules.creates = true;
-    assert_eq!(stream_step(&rules, None), ObjectStep::Make(DeliverFrom::All.into()));
+    assert_eq!(stream_problem(&rules, None), None);
     for subjects in [&["orders.*", "x"][..], &[], &[">"]] {
-        assert_eq!(
-            stream_step(&rules, Some(&stream(subjects))),
-            ObjectStep::Use(None),
-            "{subjects:?}"
-        );
+        assert_eq!(stream_problem(&rules, Some(&stream(subjects))), None, "{subjects:?}");
     }
-    left(&stream_step(&rules, Some(&stream(&["a", "b"]))), "only `a`, `b`");
+    left_stream(&rules, Some(&stream(&["a", "b"])), "only `a`, `b`");
     let (subject, body) = stream_request(&rules, 3);
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(subject, "$JS.API.STREAM.CREATE.ORDERS");
@@ -75,7 +77,7 @@ fn the_stream_of_events_keeps_them_for_each_function() {
         name: "fnd".into(),
         keeps,
     });
-    assert!(matches!(stream_step(&rules, None), ObjectStep::Make(_)));
+    assert_eq!(stream_problem(&rules, None), None);
     let (subject, body) = stream_request(&rules, 3);
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(subject, "$JS.API.STREAM.CREATE.fnd");
@@ -89,16 +91,16 @@ fn the_stream_of_events_keeps_them_for_each_function() {
     assert_eq!(body["config"]["inactive_threshold"], json!(86_400_000_000_000_u64));
     let mut found = stream(&["fnd.events.>"]);
     found.config.retention = "workqueue".to_owned();
-    left(&stream_step(&rules, Some(&found)), "retention `workqueue`");
+    left_stream(&rules, Some(&found), "retention `workqueue`");
     found.config.retention = "limits".to_owned();
-    assert_eq!(stream_step(&rules, Some(&found)), ObjectStep::Use(None));
+    assert_eq!(stream_problem(&rules, Some(&found)), None);
 }
 
 #[test]
 fn only_a_consumer_of_the_default_name_is_made_again() {
     let mut rules = rules(true);
     rules.deliver = DeliverFrom::New;
-    let makes = |deliver: DeliverFrom| ObjectStep::Make(deliver.into());
+    let makes = |deliver: DeliverFrom| ConsumerStep::Make(deliver.into());
     assert_eq!(consumer_step(&rules, None, None), makes(DeliverFrom::New));
     assert_eq!(
         consumer_step(&rules, None, Some(before("workqueue"))),
@@ -137,7 +139,7 @@ fn a_consumer_that_is_made_again_begins_with_what_claims_still_know() {
     let since = |time: &str| ConsumerStart::Since(time.to_owned());
     for retention in ["limits", "interest"] {
         let step = consumer_step(&rules, None, Some(before(retention)));
-        assert_eq!(step, ObjectStep::Make(since("2026-11-20T09:00:00Z")));
+        assert_eq!(step, ConsumerStep::Make(since("2026-11-20T09:00:00Z")));
     }
     // Messages from before the function's first consumer were never for it.
     rules.deliver = DeliverFrom::New;
@@ -146,7 +148,7 @@ fn a_consumer_that_is_made_again_begins_with_what_claims_still_know() {
         ..before("limits")
     };
     let step = consumer_step(&rules, None, Some(young));
-    assert_eq!(step, ObjectStep::Make(since("2026-11-21T07:59:00Z")));
+    assert_eq!(step, ConsumerStep::Make(since("2026-11-21T07:59:00Z")));
     let (_, body) = consumer_request(&rules, &since("2026-11-20T09:00:00Z"));
     let body: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(
@@ -160,7 +162,7 @@ fn a_consumer_that_is_made_again_begins_with_what_claims_still_know() {
     });
     assert_eq!(
         consumer_step(&rules, Some(&again), None),
-        ObjectStep::Update(since("2026-11-20T09:00:00Z"))
+        ConsumerStep::Update(since("2026-11-20T09:00:00Z"))
     );
 }
 
@@ -169,7 +171,7 @@ fn a_consumer_that_is_there_is_used_changed_or_left() {
     let mut rules = rules(true);
     assert_eq!(
         consumer_step(&rules, Some(&consumer(|_| {})), Some(before("workqueue"))),
-        ObjectStep::Use(None)
+        ConsumerStep::Use(None)
     );
     let push = consumer(|config| config.deliver_subject = Some("x".to_owned()));
     left(&consumer_step(&rules, Some(&push), None), "unasked");
@@ -179,16 +181,16 @@ fn a_consumer_that_is_there_is_used_changed_or_left() {
     let slow = consumer(|config| config.ack_wait = 5_000_000_000);
     assert_eq!(
         consumer_step(&rules, Some(&slow), None),
-        ObjectStep::Update(DeliverFrom::New.into())
+        ConsumerStep::Update(DeliverFrom::New.into())
     );
     let other = consumer(|config| config.filter_subject = "x".to_owned());
     assert_eq!(
         consumer_step(&rules, Some(&other), None),
-        ObjectStep::Update(DeliverFrom::New.into())
+        ConsumerStep::Update(DeliverFrom::New.into())
     );
     rules.is_own_consumer = false;
     let says = |found: &ConsumerInfo| match consumer_step(&rules, Some(found), None) {
-        ObjectStep::Use(why) => why.unwrap_or_default(),
+        ConsumerStep::Use(why) => why.unwrap_or_default(),
         step => panic!("{step:?}"),
     };
     assert!(

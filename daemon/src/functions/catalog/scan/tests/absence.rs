@@ -37,7 +37,7 @@ impl World {
         for later in [0, 100, 600, 5_000] {
             let difference = as_nobody(|| self.scan(from_ms + later));
             assert_eq!((&difference.removed, &difference.changed), (&vec![], &vec![]));
-            unread = difference.unread;
+            unread = difference.findings.unread;
         }
         assert!(!unread.is_empty(), "it is told");
         unread
@@ -46,7 +46,7 @@ impl World {
     #[track_caller]
     fn removed(&mut self, from_ms: u64) -> Vec<String> {
         let first = as_nobody(|| self.scan(from_ms));
-        assert_eq!((&first.removed, &first.unread), (&vec![], &vec![]));
+        assert_eq!((&first.removed, &first.findings.unread), (&vec![], &vec![]));
         assert_eq!(self.scan(from_ms + 499).removed, []);
         let removed = as_nobody(|| self.scan(from_ms + 500)).removed;
         removed.iter().map(|name| name.as_str().to_owned()).collect()
@@ -123,7 +123,7 @@ fn a_group_that_cannot_be_read_keeps_its_functions() {
         let mut removed = Vec::new();
         for later in [3_000, 3_600] {
             let difference = as_nobody(|| world.scan(later));
-            assert_eq!(difference.unread.len(), 1, "{:?}", difference.unread);
+            assert_eq!(difference.findings.unread.len(), 1, "{:?}", difference.findings.unread);
             removed.extend(difference.removed);
         }
         assert!(removed.iter().all(|name| name.as_str() == "a"), "{removed:?}");
@@ -152,7 +152,7 @@ fn what_no_function_could_be_of_is_not_missed() {
     let mut world = World::with(&["a.sh"]);
     fs::create_dir(world.path("lost+found")).unwrap();
     set_mode(&world.path("lost+found"), 0o700);
-    assert_eq!(as_nobody(|| world.scan(3_000)).unread, []);
+    assert_eq!(as_nobody(|| world.scan(3_000)).findings.unread, []);
 }
 
 /// At the start the directory that held functions is remembered from the time before.
@@ -165,6 +165,7 @@ fn an_empty_directory_that_is_not_mounted_yet_is_known_at_the_start() {
         let rules = world.scanner.rules.clone();
         Scanner::new(vec![world.dir.path().join("f")], rules, &held)
             .scan(&WrittenFiles::default(), world.now(0))
+            .findings
             .unread
             .len()
     };

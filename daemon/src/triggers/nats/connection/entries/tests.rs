@@ -1,8 +1,8 @@
 use super::*;
-use crate::triggers::nats::connection::streams::DeliveredMessages;
 use crate::triggers::nats::fact::ConsumerFigures;
 use crate::triggers::nats::tests::{figures, ready};
 use fnd_core::triggers::nats::rules::{FunctionLimits, NatsRules};
+use fnd_core::triggers::nats::server::answers;
 use fnd_manifest::function::NatsTrigger;
 use fnd_wire::ids::FunctionName;
 use std::sync::Arc;
@@ -33,12 +33,7 @@ fn start() -> Instant {
 
 fn found() -> Result<FoundEntry, NotFound> {
     Ok(FoundEntry {
-        delivered: DeliveredMessages {
-            filter: "orders.>".to_owned(),
-            first: 1,
-            last: 1,
-            deliveries: 1,
-        },
+        consumer: Box::new(answers::read(br#"{"created":"2026-11-21T08:00:00Z","config":{}}"#).unwrap()),
         state: ready(),
         figures: ConsumerFigures {
             pending: 1,
@@ -103,7 +98,7 @@ fn an_entry_is_looked_for_every_half_minute_and_reported_when_it_changes() {
     );
     // The same entries go on; another one begins anew, and one without a stream is never looked for.
     entries.set(vec![entry(1, Some("ORDERS")), entry(2, None)], true, later);
-    assert!(entries.due(later).is_empty() && entries.services().count() == 1);
+    assert!(entries.due(later).is_empty() && entries.services().len() == 1);
     entries.set(vec![entry(3, Some("ORDERS"))], true, later);
     assert_eq!(entries.due(later)[0].made_ns, Some(7), "its consumer is the same");
     entries.set(vec![entry(3, Some("OTHER"))], true, later);

@@ -2,6 +2,7 @@
 
 use super::NatsThread;
 use crate::clock::monotonic;
+use crate::triggers::nats::connection::entries::{LOOK, LOOK_AGAIN, NextLook};
 use crate::triggers::nats::connection::keys::HeardRenewals;
 use crate::triggers::nats::connection::pending_replies::NoAnswer;
 use crate::triggers::nats::connection::streams::{self, FoundBucket, FoundEntry, NotFound};
@@ -10,40 +11,24 @@ use crate::triggers::nats::fact::{ConnectedServer, FoundMessage, NatsAnswer, Nat
 use futures_util::FutureExt as _;
 use futures_util::future::join;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How often the bucket is looked for: somebody may have deleted it, and made another one.
-const LOOK: Duration = Duration::from_secs(30);
-/// How soon again if it cannot be used.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-/// The state of the bucket, as far as the thread knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum BucketLook {
-    /// There is no connection.
-    Never,
-    /// The question is on its way. With when the bucket was made that is known, if one is.
-    Asked(Option<u64>),
-    /// It is looked for at this time; with the same.
-    At(Instant, Option<u64>),
-}
+use std::time::Instant;
 
 /// The end of a question that has several steps.
 pub(super) enum JobDone {
     Bucket(Result<FoundBucket, NotFound>, Instant),
     /// With the messages that no client can read.
     Entry((u32, Vec<NatsFact>), Result<FoundEntry, NotFound>, Instant),
-    Message(u64, Result<Option<FoundMessage>, NotFound>, Instant),
+    Message(u64, Result<Option<Box<FoundMessage>>, NotFound>, Instant),
 }
 
 impl NatsThread {
-    /// Begins to look for the bucket. `known` is when the one that is known was made.
-    pub(super) fn look_for_bucket(&mut self, known: Option<u64>) {
+    /// Begins to look for the bucket.
+    pub(super) fn look_for_bucket(&mut self) {
         let (Some(client), Some(settings)) = (self.client.clone(), &self.settings) else {
             return;
         };
         let (bucket, events, asked) = (settings.bucket.clone(), settings.events.clone(), monotonic());
-        self.bucket = BucketLook::Asked(known);
+        self.bucket = NextLook::Asked;
         let job = async move {
             let looked = streams::look_for_bucket(&client, &bucket);
             let kept = streams::keep_event_stream(&client, events.as_ref(), bucket.replicas);
@@ -55,8 +40,8 @@ impl NatsThread {
 
     /// Has the bucket looked for at once: nobody takes what is written to it.
     pub(super) fn doubt_bucket(&mut self) {
-        if let BucketLook::At(_, known) = self.bucket {
-            self.bucket = BucketLook::At(monotonic(), known);
+        if let NextLook::At(at) = &mut self.bucket {
+            *at = monotonic();
         }
     }
 
@@ -72,10 +57,9 @@ impl NatsThread {
                 self.out.extend(facts);
             }
             JobDone::Message(number, found, asked) => {
-                let result = match found.map_err(|missing| self.explained(missing, asked)) {
-                    Ok(found) => Ok(found.map(Box::new)),
-                    Err(NotFound::Missing(why) | NotFound::NoAnswer(why)) => Err(why),
-                };
+                let result = found.map_err(|missing| match self.explained(missing, asked) {
+                    NotFound::Missing(why) | NotFound::NoAnswer(why) => why,
+                });
                 self.out.push(NatsFact::Answer(number, NatsAnswer::Message(result)));
             }
         }
@@ -96,22 +80,22 @@ impl NatsThread {
     }
 
     fn bucket_found(&mut self, found: Result<FoundBucket, NotFound>, asked: Instant) {
-        let BucketLook::Asked(known) = self.bucket else {
+        if self.bucket != NextLook::Asked {
             return; // of a connection before this one
-        };
+        }
         let now = monotonic();
         match found.map_err(|missing| self.explained(missing, asked)) {
             Ok(found) => {
-                self.bucket = BucketLook::At(now + LOOK, Some(found.created_ns));
-                if known != Some(found.created_ns) {
+                self.bucket = NextLook::At(now + LOOK);
+                if self.bucket_made_ns.replace(found.created_ns) != Some(found.created_ns) {
                     // Another bucket counts its revisions from 1 again.
                     self.heard = HeardRenewals::default();
                     self.say_connected(found);
                 }
             }
-            Err(NotFound::NoAnswer(_)) if known.is_some() => self.bucket = BucketLook::At(now + LOOK_AGAIN, known),
+            Err(NotFound::NoAnswer(_)) if self.bucket_made_ns.is_some() => self.bucket = NextLook::At(now + LOOK_AGAIN),
             Err(NotFound::Missing(why) | NotFound::NoAnswer(why)) => {
-                self.bucket = BucketLook::At(now + LOOK_AGAIN, None);
+                (self.bucket, self.bucket_made_ns) = (NextLook::At(now + LOOK_AGAIN), None);
                 if self.told.as_ref() != Some(&why) {
                     self.told = Some(why.clone());
                     self.out.push(NatsFact::NoBucket(why));
@@ -152,8 +136,9 @@ impl NatsThread {
     /// Says whether entries are looked for: the bucket was.
     pub(super) fn looks_for_entries(&self) -> bool {
         match self.bucket {
-            BucketLook::Never | BucketLook::Asked(None) => false,
-            BucketLook::Asked(Some(_)) | BucketLook::At(..) => true,
+            NextLook::Never => false,
+            NextLook::Asked => self.bucket_made_ns.is_some(),
+            NextLook::At(_) => true,
         }
     }
 
@@ -167,7 +152,7 @@ impl NatsThread {
             let job = async move {
                 let found = streams::look(&client, &due, &bucket).await;
                 let unreadable = match &found {
-                    Ok(found) if due.searches => unreadable::search(&client, &due.entry, &found.delivered).await,
+                    Ok(found) if due.searches => unreadable::search(&client, &due.entry, &found.consumer).await,
                     Ok(_) | Err(_) => Vec::new(),
                 };
                 JobDone::Entry((due.entry.number, unreadable), found, now)

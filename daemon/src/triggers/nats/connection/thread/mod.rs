@@ -19,7 +19,7 @@ mod sending;
 mod state;
 
 use super::connect::ConnectionEvent;
-use super::entries::Entries;
+use super::entries::{Entries, NextLook};
 use super::keys::HeardRenewals;
 use super::pending_replies::PendingReplies;
 use super::subscriptions::{Source, Subscriptions};
@@ -30,7 +30,7 @@ use async_nats::{Client, Message};
 use futures_util::StreamExt as _;
 use futures_util::future::{LocalBoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use looks::{BucketLook, JobDone};
+use looks::JobDone;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -60,7 +60,9 @@ struct NatsThread {
     told: Option<String>,
     /// When the client was last asked whether it has a connection. It is asked again, because an event about that may be lost.
     checked: Instant,
-    bucket: BucketLook,
+    bucket: NextLook,
+    /// When the bucket was made that is known; absent: none is.
+    bucket_made_ns: Option<u64>,
     pending: PendingReplies,
     /// The beginning of the subjects of messages that were asked for, with a dot at its end.
     pulls: String,
@@ -144,7 +146,8 @@ impl NatsThread {
             is_up: false,
             told: None,
             checked: monotonic(),
-            bucket: BucketLook::Never,
+            bucket: NextLook::Never,
+            bucket_made_ns: None,
             pending: PendingReplies::new(""),
             pulls: String::new(),
             subscriptions: Subscriptions::default(),

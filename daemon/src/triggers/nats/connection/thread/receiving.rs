@@ -6,11 +6,11 @@ use crate::triggers::nats::connection::headers;
 use crate::triggers::nats::connection::keys::{self, WriteStep};
 use crate::triggers::nats::connection::pending_replies::{NoAnswer, PendingReply, Question, unanswered};
 use crate::triggers::nats::connection::subscriptions::Source;
-use crate::triggers::nats::fact::{DeliveredMessage, NatsAnswer, NatsFact, RequestedMessage, StoredAt};
+use crate::triggers::nats::fact::{DeliveredMessage, NatsAnswer, NatsFact, RequestedMessage};
 use async_nats::{Message, StatusCode};
 use fnd_core::records::StreamPlace;
 use fnd_core::triggers::nats::server::ack_address::{self, AckAddress};
-use fnd_core::triggers::nats::server::answers::{self, BadAnswer, PubAck};
+use fnd_core::triggers::nats::server::answers::{self, BadAnswer};
 use fnd_core::triggers::nats::server::objects;
 use fnd_core::triggers::nats::server::pull_status;
 use std::sync::Arc;
@@ -128,7 +128,6 @@ impl NatsThread {
             },
             ack: ack.into(),
             delivered: address.delivered,
-            stored_ms: address.stored_ns / 1_000_000,
             headers: headers::of(&message),
             payload: message.payload,
         })));
@@ -142,15 +141,10 @@ impl NatsThread {
 }
 
 fn published(number: u64, answer: &[u8]) -> NatsFact {
-    let result = match answers::read::<PubAck>(answer) {
-        Ok(ack) => Ok(StoredAt {
-            stream: ack.stream,
-            sequence: ack.seq,
-            is_duplicate: ack.duplicate,
-        }),
-        Err(BadAnswer::Refused(error)) => Err(objects::refusal("the message is not stored", &error)),
-        Err(bad @ BadAnswer::Unreadable(_)) => Err(bad.to_string()),
-    };
+    let result = answers::read(answer).map_err(|bad| match bad {
+        BadAnswer::Refused(error) => objects::refusal("the message is not stored", &error),
+        BadAnswer::Unreadable(_) => bad.to_string(),
+    });
     NatsFact::Answer(number, NatsAnswer::Published(result))
 }
 

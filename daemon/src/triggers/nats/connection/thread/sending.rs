@@ -65,9 +65,8 @@ impl NatsThread {
     async fn set_entries(&mut self, entries: Vec<NatsEntry>) {
         let now = monotonic();
         self.entries.set(entries, self.looks_for_entries(), now);
-        let services: Vec<NatsEntry> = self.entries.services().cloned().collect();
         if let Some(client) = self.client.clone() {
-            self.subscriptions.serve(&client, &services).await;
+            self.subscriptions.serve(&client, &self.entries.services()).await;
         }
         self.look_for_entries(now);
     }

@@ -1,14 +1,14 @@
 //! The connection: tried, up, lost.
 
 use super::NatsThread;
-use super::looks::BucketLook;
 use crate::clock::monotonic;
 use crate::triggers::nats::connection::connect::{self, ConnectionEvent};
+use crate::triggers::nats::connection::entries::NextLook;
 use crate::triggers::nats::connection::keys::HeardRenewals;
 use crate::triggers::nats::connection::pending_replies::{NoAnswer, PendingReplies, unanswered};
 use crate::triggers::nats::connection::subscriptions::Source;
 use crate::triggers::nats::fact::NatsFact;
-use crate::triggers::nats::request::{NatsConnect, NatsEntry};
+use crate::triggers::nats::request::NatsConnect;
 use async_nats::Client;
 use async_nats::connection::State;
 use futures_util::FutureExt as _;
@@ -55,11 +55,7 @@ impl NatsThread {
         self.connecting = None;
         let client = match tried {
             Ok(client) => client,
-            Err(why) => {
-                self.tell(why);
-                self.try_at = Some(monotonic() + TRY);
-                return;
-            }
+            Err(why) => return self.try_later(why),
         };
         let Some(settings) = &self.settings else { return };
         // Two inboxes, so that messages and answers have a subscription each.
@@ -71,14 +67,16 @@ impl NatsThread {
             (Source::Pulls, format!("{}>", self.pulls)),
         ];
         if let Err(why) = self.subscriptions.listen(&client, subjects).await {
-            self.tell(why);
-            self.try_at = Some(monotonic() + TRY);
-            return;
+            return self.try_later(why);
         }
-        let services: Vec<NatsEntry> = self.entries.services().cloned().collect();
-        self.subscriptions.serve(&client, &services).await;
+        self.subscriptions.serve(&client, &self.entries.services()).await;
         self.client = Some(client);
         self.up();
+    }
+
+    fn try_later(&mut self, why: String) {
+        self.tell(why);
+        self.try_at = Some(monotonic() + TRY);
     }
 
     /// Takes what the client says.
@@ -102,7 +100,8 @@ impl NatsThread {
 
     fn up(&mut self) {
         (self.is_up, self.told, self.checked) = (true, None, monotonic());
-        self.look_for_bucket(None);
+        self.bucket_made_ns = None;
+        self.look_for_bucket();
     }
 
     /// Takes note that there is no connection any more, if there was one.
@@ -118,7 +117,7 @@ impl NatsThread {
         self.jobs.clear();
         self.entries.disconnected();
         self.heard = HeardRenewals::default();
-        self.bucket = BucketLook::Never;
+        self.bucket = NextLook::Never;
         self.tell(why.to_owned());
     }
 
@@ -158,10 +157,8 @@ impl NatsThread {
                 (State::Connected, true) | (State::Disconnected, false) | (State::Pending, _) => {}
             }
         }
-        if let BucketLook::At(at, known) = self.bucket
-            && at <= now
-        {
-            self.look_for_bucket(known);
+        if self.bucket.at().is_some_and(|at| at <= now) {
+            self.look_for_bucket();
         }
         let silent = self.entries.silent(now);
         self.out.extend(silent);
@@ -170,13 +167,9 @@ impl NatsThread {
 
     /// Returns when [`Self::due`] has something to do.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let bucket = match self.bucket {
-            BucketLook::At(at, _) => Some(at),
-            BucketLook::Asked(_) | BucketLook::Never => None,
-        };
         let check = self.client.as_ref().map(|_| self.checked + CHECK);
         let entries = self.connection().and_then(|_| self.entries.next_due());
-        let all = [self.pending.next_due(), self.try_at, check, bucket, entries];
+        let all = [self.pending.next_due(), self.try_at, check, self.bucket.at(), entries];
         all.into_iter().flatten().min()
     }
 }
