@@ -3,13 +3,13 @@
 //! a sign of life would keep it from everybody. So fnd reads the message there first, where it may be another one.
 //!
 //! ```text
-//!  good ──another connection or consumer──▶ doubtful ──read──┬─ it is there ─▶ good
-//!   ▲                                                    └─ it is not ──▶ gone: nothing is said about it
-//!   └── it is delivered again ─────────────────────────────────────────────┘
+//!  good ──another connection or consumer, or none──▶ doubtful ──read──┬─ it is there ─▶ good
+//!   ▲                                                             └─ it is not ──▶ gone: nothing is said about it
+//!   └── it is delivered again ──────────────────────────────────────────────────────┘
 //! ```
 
 use super::books::{KnownAddress, OpenMessage, Question};
-use super::fact::{ConsumerFigures, MessageAnswer};
+use super::fact::{ConsumerFigures, EntryState, MessageAnswer};
 use super::request::{AckSignal, NatsRequest};
 use super::{MessageEffect, Messages};
 use fnd_core::run::Now;
@@ -26,6 +26,20 @@ impl Messages {
         entry.figures = Some(figures);
         let before = entry.made_ns.replace(figures.made_ns);
         if before.is_some_and(|before| before != figures.made_ns) {
+            self.doubt(|message| message.entry == Some(number));
+        }
+    }
+
+    /// Takes the state of an entry.
+    pub(super) fn entry_is(&mut self, number: u32, state: EntryState) {
+        let Some(entry) = self.entries.get_mut(&number) else {
+            return;
+        };
+        let is_gone = matches!(state, EntryState::Gone(_));
+        entry.state = Some(state);
+        self.out.push(MessageEffect::Changed);
+        if is_gone {
+            // A stream may be made anew at any moment from now on, and the figures, which would say so, come every 30 seconds.
             self.doubt(|message| message.entry == Some(number));
         }
     }
@@ -197,6 +211,21 @@ pub(super) mod tests {
         messages.ended(at(3), ID);
         let (number, _) = wrote_claim(&mut messages, Some(3));
         messages.written(at(3), number, Ok(4));
+        let number = asked_for_place(&mut messages);
+        messages.message_read(at(3), number, Ok(Some(stored(2))));
+        assert!(sent(&mut messages).is_empty() && !messages.has(ID));
+    }
+
+    /// Found by a seed: an end went to the message that had the number in the new stream, before any figures were there.
+    #[test]
+    fn a_stream_that_was_gone_gets_no_end_before_it_is_known_what_it_has() {
+        let mut messages = with_entry();
+        let gone = EntryState::Gone("there is no such stream".to_owned());
+        messages.fact(at(1), NatsFact::Entry { entry: 1, state: gone }, InvocationId(2));
+        messages.open.get_mut(&ID).unwrap().claim = KnownClaim::Written(claim("vm1", ID), 3);
+        messages.ended(at(2), ID);
+        let (number, _) = wrote_claim(&mut messages, Some(3));
+        messages.written(at(2), number, Ok(4));
         let number = asked_for_place(&mut messages);
         messages.message_read(at(3), number, Ok(Some(stored(2))));
         assert!(sent(&mut messages).is_empty() && !messages.has(ID));

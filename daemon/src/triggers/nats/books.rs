@@ -158,7 +158,7 @@ pub(super) enum TakenPlace {
 pub(super) enum KnownAddress {
     #[default]
     Good,
-    /// The message was delivered before this connection, or its consumer was made anew since, and its stream perhaps too.
+    /// The message was delivered before this connection, or its consumer was gone or made anew since, and its stream perhaps too.
     Doubtful,
     /// The same, and nobody could say: a right is missing, for instance. It is asked once more at the end.
     Unsaid,

@@ -232,12 +232,7 @@ impl Messages {
             NatsFact::NoBucket(why) => self.no_bucket(now, why),
             NatsFact::Disconnected(why) => self.disconnected(now, why),
             NatsFact::ServerError(why) => self.connection.complains(why),
-            NatsFact::Entry { entry, state } => {
-                if let Some(entry) = self.entries.get_mut(&entry) {
-                    entry.state = Some(state);
-                    self.out.push(MessageEffect::Changed);
-                }
-            }
+            NatsFact::Entry { entry, state } => self.entry_is(entry, state),
             NatsFact::Figures { entry, figures } => self.figures_are(entry, figures),
             NatsFact::Delivered(message) => self.delivered(now, *message, id),
             NatsFact::PullEnded { entry, left } => {
