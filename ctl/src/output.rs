@@ -288,7 +288,7 @@ impl Output {
         self.raw(format!("{text}\n").as_bytes())
     }
 
-    /// Prints lines.
+    /// Prints lines, each with a line break after it.
     ///
     /// # Errors
     /// Standard output cannot be written.

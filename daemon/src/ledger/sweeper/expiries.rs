@@ -12,7 +12,7 @@ pub(super) const SHORT: Duration = Duration::from_secs(36_000);
 pub(super) struct Expiries {
     /// Unix milliseconds and the function; no function means all functions.
     pub(super) next: BTreeSet<(u64, Option<FunctionName>)>,
-    /// Who has an entry in `next`.
+    /// The functions that have an entry in `next`; `None` stands for all functions.
     noted: HashSet<Option<FunctionName>>,
 }
 
