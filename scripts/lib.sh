@@ -33,7 +33,8 @@ newest() { # FILE...
 # Builds programs that are used here and not shipped. In .ci/run the whole workspace is built already: cargo unites the features of
 # what it is asked for, so naming single packages there would build half of their dependencies once more.
 build_dev() { # CARGO-OPTIONS...
-    if [[ -n ${FND_WHOLE_WORKSPACE:-} ]]; then
+    # The whole workspace is built for this machine alone.
+    if [[ -n ${FND_WHOLE_WORKSPACE:-} && " $* " != *" --target "* ]]; then
         set -- --workspace --all-targets
     fi
     cargo build --locked "$@"
