@@ -57,7 +57,7 @@ async fn local(context: &Context, words: Vec<String>) -> Result<(RunningPage, St
 
 async fn remote(context: &Context, host: &str, words: &[String]) -> Result<(RunningPage, String), CommandFailure> {
     let port = free_port()?;
-    // Nobody can guess the name, so nobody can take it before.
+    // The name cannot be guessed, so another user of that machine cannot take it first.
     let socket = format!("/tmp/fnd-web-{}.sock", random::hex()?);
     let mut command = Command::new("ssh");
     command.args(arguments(port, &socket, host, words));

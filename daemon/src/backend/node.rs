@@ -148,7 +148,7 @@ fn installed(path: &str) -> Option<String> {
 /// A database that a backup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Database {
-    /// The history.
+    /// The history, `ledger.db`.
     Ledger,
     /// The values that functions share.
     State,

@@ -80,7 +80,7 @@ impl Follower {
             self.missed += 1;
             return !self.lines.is_closed();
         }
-        // Nobody else sends to this follower, so the room is still there: an error means that it has left.
+        // This is the only sender of the follower, so the room is still there: an error means that the follower has left.
         self.lines.try_send(show(line)).is_ok()
     }
 }

@@ -66,8 +66,8 @@ impl RunningThread {
         }
     }
 
-    /// Ends the thread, once what was handed over before is sent. The server gets a second for that. Nobody reads the
-    /// facts any more, so they are dropped first: the thread would wait for room among them.
+    /// Ends the thread after it has sent the requests that it has. The server gets a second for that. The facts are not read any
+    /// more, so their queue is dropped first: the thread would wait for room in it.
     fn stop(mut self) {
         self.facts = None;
         self.send(NatsRequest::Stop);
@@ -119,7 +119,7 @@ impl NatsLink {
             if !matches!(request, NatsRequest::Connect(_)) {
                 return Ok(false); // nobody would answer
             }
-            // The one before was asked to end, which may take it some seconds. Nobody listens to it any more.
+            // The thread before was asked to end, which may take some seconds. Its facts are not read any more.
             self.running = None;
             match start() {
                 Ok(running) => (self.running, self.is_stopped) = (Some(running), false),
@@ -163,7 +163,7 @@ impl NatsLink {
         }
     }
 
-    /// Ends the thread, once what was handed over before is sent.
+    /// Ends the thread after it has sent the requests that it has.
     pub(crate) fn end(&mut self) {
         let running = self.running.take_if(|running| running.facts.is_some());
         if let Some(running) = running {

@@ -1,4 +1,4 @@
-//! What the driver holds beside the books: the handle of the thread, and the reader of the ledger, which says what is known of a message.
+//! What the driver holds beside the books: the handle of the thread, and the reader of the ledger, which finds the rows of messages.
 
 use super::link::NatsLink;
 use crate::input::{Inbox, TaskOwner};
