@@ -91,10 +91,14 @@ impl Messages {
     /// Takes note whether the address of a message means it.
     fn place_is_read(&mut self, id: InvocationId, read: &MessageAnswer) {
         let Some(message) = self.open.get_mut(&id) else { return };
+        let entry = message.entry.and_then(|number| self.entries.get(&number));
+        let is_gone = entry.is_some_and(|entry| matches!(entry.state, Some(EntryState::Gone(_))));
         message.address = match read {
+            Ok(found) if found.as_ref().is_none_or(|found| found.place != message.mark.place) => KnownAddress::Gone,
+            // As long as the entry is gone, the stream may be made anew right after the answer.
+            _ if is_gone => KnownAddress::Doubtful,
+            Ok(_) => KnownAddress::Good,
             Err(_) => KnownAddress::Unsaid,
-            Ok(Some(found)) if found.place == message.mark.place => KnownAddress::Good,
-            Ok(_) => KnownAddress::Gone,
         };
     }
 
@@ -229,6 +233,27 @@ pub(super) mod tests {
         let number = asked_for_place(&mut messages);
         messages.message_read(at(3), number, Ok(Some(stored(2))));
         assert!(sent(&mut messages).is_empty() && !messages.has(ID));
+    }
+
+    /// Only the consumer was deleted at first.
+    #[test]
+    fn a_message_of_an_entry_that_is_gone_is_looked_at_before_each_sign_of_life() {
+        let mut messages = with_entry();
+        let gone = EntryState::Gone("there is no such consumer".to_owned());
+        messages.fact(at(1), NatsFact::Entry { entry: 1, state: gone }, InvocationId(2));
+        for found in [
+            Ok(Some(stored(mark("ORDERS", 7).place.created_ns))),
+            Err("no right to read".to_owned()),
+        ] {
+            messages.show_life(ID);
+            let number = asked_for_place(&mut messages);
+            messages.message_read(at(2), number, found);
+            assert!(shows_life(&mut messages));
+        }
+        messages.show_life(ID);
+        let number = asked_for_place(&mut messages);
+        messages.message_read(at(3), number, Ok(Some(stored(2))));
+        assert!(sent(&mut messages).is_empty() && !messages.open[&ID].signals());
     }
 
     #[test]
